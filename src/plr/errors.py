@@ -1,0 +1,104 @@
+"""The errors and warnings plr raises on purpose.
+
+Each derives from the Python or scikit-learn type a caller would already catch, so ``except ValueError`` keeps working,
+and each message says what is wrong, where it is (row or column) and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from sklearn.exceptions import ConvergenceWarning as _ConvergenceWarning
+from sklearn.exceptions import NotFittedError as _NotFittedError
+
+__all__ = [
+    "CandidateError",
+    "ConvergenceWarning",
+    "DataNotFoundError",
+    "DependencyError",
+    "EmptySetError",
+    "FeatureError",
+    "InfeasibleError",
+    "LengthError",
+    "NotFittedError",
+    "ParameterError",
+    "PlrError",
+    "PlrWarning",
+    "PriorError",
+    "StoreError",
+    "TargetScaleError",
+    "unknown_name",
+]
+
+
+class PlrError(Exception):
+    """Base of every error plr raises on purpose."""
+
+
+class CandidateError(PlrError, ValueError):
+    """Candidate values that cannot be used: infinite, not numbers, nested too deep."""
+
+
+class EmptySetError(CandidateError):
+    """Rows without any candidate."""
+
+
+class PriorError(PlrError, ValueError):
+    """Prior probabilities that are negative, not finite, or zero for a whole row."""
+
+
+class LengthError(PlrError, ValueError):
+    """Two inputs that should have one entry per row differ in length."""
+
+
+class FeatureError(PlrError, ValueError):
+    """Features that the chosen learner cannot take."""
+
+
+class ParameterError(PlrError, ValueError):
+    """A parameter out of its range, or a name nobody knows."""
+
+
+class TargetScaleError(PlrError, ValueError):
+    """Labels whose scale does not fit the arithmetic of the learner."""
+
+
+class InfeasibleError(PlrError, MemoryError):
+    """Something asked for that would need an absurd amount of memory."""
+
+
+class NotFittedError(PlrError, _NotFittedError):
+    """Something was asked of a model that has not been fitted."""
+
+
+class DependencyError(PlrError, ImportError):
+    """An optional package is missing; the message names the extra that brings it."""
+
+
+class DataNotFoundError(PlrError, FileNotFoundError):
+    """A data set or file that is not where it was looked for."""
+
+
+class StoreError(PlrError, RuntimeError):
+    """A results folder that cannot be used as asked."""
+
+
+class PlrWarning(UserWarning):
+    """Base of every warning plr gives."""
+
+
+class ConvergenceWarning(PlrWarning, _ConvergenceWarning):
+    """A fit stopped at its limit before it settled."""
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> ParameterError:
+    """Make the error for a name nobody knows, with the nearest known spelling.
+
+    >>> print(unknown_name("weighting", "averge", ["average", "identification"]))
+    Unknown weighting 'averge'; did you mean 'average'? Known: average, identification.
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return ParameterError(f"Unknown {kind} {name!r}{hint} Known: {', '.join(names)}.")
