@@ -17,6 +17,7 @@ __all__ = [
     "ConvergenceWarning",
     "DataNotFoundError",
     "DependencyError",
+    "DivergenceError",
     "EmptySetError",
     "FeatureError",
     "InfeasibleError",
@@ -66,6 +67,10 @@ class TargetScaleError(PlrError, ValueError):
 
 class InfeasibleError(PlrError, MemoryError):
     """Something asked for that would need an absurd amount of memory."""
+
+
+class DivergenceError(PlrError, FloatingPointError):
+    """Training left the numbers: the loss became infinite or not a number."""
 
 
 class NotFittedError(PlrError, _NotFittedError):

@@ -1,0 +1,114 @@
+"""The one way plr compiles a function.
+
+Every kernel carries the same flags: cached on disk, so that the second process starts fast; without the GIL, so that
+several fits run on several cores; free to reorder sums, so that loops become vector code, but never free to assume that
+NaN and infinity do not occur: kernels test for both.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numba
+
+from plr.errors import ParameterError
+
+__all__ = ["compile_scalar", "inlined", "jit", "unused"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def inlined(function: F) -> F:
+    """Compile a small function into each kernel that calls it: a call with several arrays costs more than it does."""
+    return _compile(function, forceinline=True)
+
+
+def jit(function: F) -> F:
+    """Compile ``function`` on first call, with the flags every plr kernel shares."""
+    return _compile(function)
+
+
+def _compile(function: F, **more: bool) -> F:
+    outside = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _cache_folder(outside)
+    try:
+        compiled: F = numba.njit(
+            cache=True,
+            nogil=True,
+            error_model="numpy",
+            fastmath={"reassoc", "contract", "nsz", "arcp", "afn"},
+            _nrt=False,
+            **more,
+        )(function)
+    finally:
+        numba.config.CACHE_DIR = outside
+    return compiled
+
+
+@functools.lru_cache(maxsize=4)
+def _cache_folder(chosen: str) -> str:
+    """Return where compiled kernels are kept: a folder per state of the kernels' sources.
+
+    Numba's own cache looks at the file a function stands in, not at the files it calls into, and would go on using an
+    outer kernel after an inner one has changed.
+    """
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    for source in sorted(package.rglob("_*.py")):
+        digest.update(source.read_bytes())
+    here = package / "__pycache__"
+    if chosen:
+        home = Path(chosen)
+    elif os.access(here if here.exists() else package, os.W_OK):
+        home = here
+    else:
+        user = os.environ.get("XDG_CACHE_HOME")
+        home = Path(user) if user else Path(os.path.expanduser("~")) / ".cache"
+        if not os.access(home if home.exists() else home.parent, os.W_OK):
+            home = Path(tempfile.gettempdir())
+    return str(home / f"plr-kernels-{digest.hexdigest()[:16]}")
+
+
+@functools.lru_cache(maxsize=256)
+def compile_scalar(function: Callable[..., float], arguments: int, role: str) -> object:
+    """Compile a user's function of ``arguments`` floats into a pointer that kernels can call.
+
+    Raises
+    ------
+    plr.errors.ParameterError
+        Where Numba cannot compile the function; the message names the way out.
+    """
+    plain = getattr(function, "py_func", function)
+    signature = numba.float64(*[numba.float64] * arguments)
+    try:
+        return numba.cfunc(signature, nopython=True)(plain)
+    except (numba.core.errors.NumbaError, TypeError, AttributeError) as error:
+        name = getattr(plain, "__name__", repr(plain))
+        reason = str(error).strip().splitlines()[0]
+        raise ParameterError(
+            f"{name!r}, given as {role}, cannot be compiled: {reason} It must take {arguments} floats and return one, "
+            f"using only what Numba supports. A function that cannot be compiled works in the PyTorch learner, "
+            f"plr.learners.Module."
+        ) from error
+
+
+def unused(arguments: int) -> object:
+    """Return the pointer that fills the place of a function no kernel will call."""
+    return compile_scalar(_ZERO[arguments], arguments, "a placeholder")
+
+
+def _zero_of_two(_a: float, _b: float) -> float:
+    return 0.0
+
+
+def _zero_of_three(_a: float, _b: float, _c: float) -> float:
+    return 0.0
+
+
+_ZERO: dict[int, Callable[..., float]] = {2: _zero_of_two, 3: _zero_of_three}

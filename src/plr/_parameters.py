@@ -1,0 +1,71 @@
+"""Checks of parameters, each giving one message that names the parameter, its value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from plr.errors import ParameterError, unknown_name
+
+__all__ = ["check_choice", "check_integer", "check_number", "resolve"]
+
+T = TypeVar("T")
+
+
+def check_number(
+    name: str, value: object, *, low: float = -math.inf, high: float = math.inf, open_low: bool = False
+) -> float:
+    """Return ``value`` as a float within ``[low, high]``, or above ``low`` where ``open_low``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise ParameterError(f"{name} must be a finite number, got {value!r}.")
+    number = float(value)
+    if number < low or number > high or (open_low and number == low):
+        raise ParameterError(f"{name} must be {_span(low, high, open_low)}, got {value!r}.")
+    return number
+
+
+def check_integer(name: str, value: object, *, low: int = 0) -> int:
+    """Return ``value`` as an int of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ParameterError(f"{name} must be a whole number, got {value!r}.")
+    if value < low:
+        raise ParameterError(f"{name} must be at least {low}, got {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
+    """Return ``value`` if it is one of ``choices``; otherwise say which spelling is nearest."""
+    known = list(choices)
+    if not isinstance(value, str) or value not in known:
+        raise unknown_name(name, value, known)
+    return value
+
+
+def resolve(
+    kind: str, given: object, registry: Mapping[str, Callable[[], T]], base: type[T], wrap: Callable[[Any], T] | None
+) -> T:
+    """Turn a name or an instance into an instance: the one way all of plr's axes are chosen."""
+    if isinstance(given, base):
+        return given
+    if isinstance(given, str):
+        if given not in registry:
+            raise unknown_name(kind, given, registry)
+        return registry[given]()
+    if isinstance(given, type):
+        raise ParameterError(f"{kind} got the class {given.__name__}; give an instance, {given.__name__}(), or a name.")
+    if wrap is not None:
+        return wrap(given)
+    raise ParameterError(
+        f"{kind} must be a name ({', '.join(sorted(registry))}) or a {base.__name__} instance, got {given!r}."
+    )
+
+
+def _span(low: float, high: float, open_low: bool) -> str:
+    bound = f"above {low:g}" if open_low else f"at least {low:g}"
+    if high == math.inf:
+        return bound
+    if low == -math.inf:
+        return f"at most {high:g}"
+    return f"{bound} and at most {high:g}"

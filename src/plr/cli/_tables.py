@@ -1,0 +1,192 @@
+"""Tables in and out of files, for every verb: CSV, Parquet, Feather and JSON Lines, told by the file's ending.
+
+A column of candidates is a list column where the format has one; in CSV a cell reads ``12.5|13.1`` or ``[12.5, 13.1]``.
+A file is written under another name first and then renamed, so that nobody ever finds half of one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+
+from plr.candidates import CandidateSets
+from plr.datasets.files import format_of, read_table
+from plr.datasets.parsing import DataError
+from plr.errors import CandidateError, DataNotFoundError, ParameterError, unknown_name
+
+__all__ = [
+    "carries_recipe",
+    "check_columns",
+    "check_output",
+    "read_candidates",
+    "read_recipe",
+    "read_table",
+    "write_table",
+]
+
+_RECIPE = b"plr"
+_CARRIERS = ("parquet", "feather")
+
+
+def check_columns(table: pa.Table, columns: Sequence[str], path: str | os.PathLike[str]) -> None:
+    """Refuse columns the table does not have, naming the nearest spelling."""
+    for column in columns:
+        if column not in table.column_names:
+            raise unknown_name(f"column of {path}", column, table.column_names)
+
+
+def read_candidates(table: pa.Table, columns: Sequence[str]) -> CandidateSets:
+    """Return the candidate sets of a table: one column of lists, texts or numbers, or several columns of numbers.
+
+    >>> read_candidates(pa.table({"y": ["12.5|13.1", "[7, 8, 9]", "4"]}), ["y"]).to_lists()
+    [[12.5, 13.1], [7.0, 8.0, 9.0], [4.0]]
+    """
+    if len(columns) > 1:
+        return CandidateSets.from_columns(table, list(columns))
+    column = table[columns[0]].combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = _parse_cells(column, columns[0])
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return CandidateSets.from_arrow(column)
+    return CandidateSets.from_columns(table, list(columns))
+
+
+def _parse_cells(cells: pa.Array, name: str) -> pa.Array:
+    parts = _split_cells(cells)
+    try:
+        return parts.cast(pa.list_(pa.float64()))
+    except pa.ArrowInvalid:
+        row = next(row for row, part in enumerate(parts) if not _are_numbers(part.values))
+        raise CandidateError(
+            f"Column {name!r}, row {row}: {cells[row].as_py()!r} is not a set of candidates; write 12.5|13.1 or "
+            "[12.5, 13.1]."
+        ) from None
+
+
+def _split_cells(cells: pa.Array) -> pa.Array:
+    cells = pc.utf8_trim_whitespace(cells)
+    # A comma separates only within brackets: elsewhere it may be somebody's decimal point.
+    listed = pc.and_(pc.starts_with(cells, "["), pc.ends_with(cells, "]"))
+    cells = pc.if_else(listed, pc.replace_substring(pc.utf8_trim(cells, "[] "), ",", "|"), cells)
+    cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
+    return pc.split_pattern(cells, "|")
+
+
+def _are_numbers(parts: pa.Array | None) -> bool:
+    try:
+        return parts is None or parts.cast(pa.float64()) is not None
+    except pa.ArrowInvalid:
+        return False
+
+
+def read_recipe(table: pa.Table) -> dict[str, Any] | None:
+    """Return what ``plr generate`` wrote down about how a table was made, or None.
+
+    >>> read_recipe(pa.table({"y": [1.0]})) is None
+    True
+    """
+    written = (table.schema.metadata or {}).get(_RECIPE)
+    return None if written is None else json.loads(written)
+
+
+def carries_recipe(path: str | os.PathLike[str]) -> bool:
+    """Whether the file's format has a place for the recipe.
+
+    >>> carries_recipe("a.parquet"), carries_recipe("a.csv")
+    (True, False)
+    """
+    return format_of(path) in _CARRIERS
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """Refuse an output file that could not be written, before any work is done for it."""
+    path = Path(path)
+    format_of(path)
+    if path.is_dir():
+        raise ParameterError(f"{path} is a folder; name a file.")
+    if not path.parent.is_dir():
+        raise DataNotFoundError(f"There is no folder {path.parent} to write {path.name} into.")
+
+
+def write_table(table: pa.Table, path: str | os.PathLike[str], recipe: Mapping[str, Any] | None = None) -> None:
+    """Write a table, all of it or nothing.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        May have list columns of numbers.
+    path : path
+        Replaced if it exists.
+    recipe : mapping, optional
+        What made the table; kept in the metadata of Parquet and Feather files.
+    """
+    check_output(path)
+    path = Path(path)
+    if recipe is not None:
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _RECIPE: json.dumps(recipe).encode()})
+    writer = _WRITERS[format_of(path)]
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        with temporary.open("xb") as file:
+            writer(table, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except (OSError, pa.ArrowException) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        raise DataError(f"{path} cannot be written: {reason}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_csv(table: pa.Table, file: BinaryIO) -> None:
+    for place, field in enumerate(table.schema):
+        if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
+            table = table.set_column(place, field.name, _print_cells(table[field.name].combine_chunks()))
+    pyarrow.csv.write_csv(table, file)
+
+
+def _print_cells(lists: pa.Array) -> pa.Array:
+    return pc.binary_join(lists.cast(pa.list_(pa.string())), "|")
+
+
+def _write_parquet(table: pa.Table, file: BinaryIO) -> None:
+    pyarrow.parquet.write_table(table, file)
+
+
+def _write_feather(table: pa.Table, file: BinaryIO) -> None:
+    pyarrow.feather.write_feather(table, file)
+
+
+def _write_json_lines(table: pa.Table, file: BinaryIO) -> None:
+    for batch in table.to_batches(max_chunksize=10_000):
+        lines = [json.dumps(_finite(row), default=str, ensure_ascii=False) for row in batch.to_pylist()]
+        file.write(("\n".join(lines) + "\n").encode())
+
+
+def _finite(value: Any) -> Any:
+    # JSON has no NaN, and readers choke on Python's way of writing it.
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+    "feather": _write_feather,
+    "jsonl": _write_json_lines,
+}

@@ -1,0 +1,75 @@
+"""A reading wrapped into a period, as a radar's Doppler velocity is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from plr._parameters import check_number
+from plr.errors import ParameterError
+from plr.generation.mechanism import (
+    FalseLabels,
+    Mechanism,
+    Task,
+    check_span,
+    rank_in_row,
+    repeat_rows,
+    shuffle_in_row,
+    span_of,
+)
+
+__all__ = ["Folding"]
+
+_MOST_TURNS = 1e9
+
+
+@dataclass(frozen=True)
+class Folding(Mechanism):
+    """Wrap the truth into a period; the candidates are its unwrappings ``truth + k · period`` within the label range.
+
+    A model shifted by one period explains every row as well, save at the ends of the range, where one of the two runs
+    out of candidates. So it takes rows that are unambiguous, or a prior, to learn which shift is right.
+
+    Parameters
+    ----------
+    period : float, optional
+        By default a third of the range.
+    span : (low, high), optional
+        The range unwrappings must lie in; by default that of the labels given.
+    unambiguous : float, default 0.2
+        Share of rows that come unwrapped.
+    """
+
+    counted: ClassVar[bool] = False
+
+    period: float | None = None
+    span: tuple[float, float] | None = None
+    unambiguous: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.period is not None:
+            check_number("period", self.period, low=0, open_low=True)
+        check_span(self.span)
+        check_number("unambiguous", self.unambiguous, low=0, high=1)
+
+    def false_labels(self, task: Task) -> FalseLabels:
+        """List the unwrappings other than the truth."""
+        low, high = span_of(task, self.span)
+        period = (high - low) / 3 if self.period is None else self.period
+        below, above = np.ceil((low - task.y) / period), np.floor((high - task.y) / period)
+        if max(np.abs(below).max(), np.abs(above).max()) > _MOST_TURNS:
+            raise ParameterError(f"The period {period:g} is too small for the range {low:g} to {high:g}.")
+        first, last = below.astype(np.int64), above.astype(np.int64)
+        # A truth whose only unwrapping is itself still needs a false one when it is left out.
+        alone = task.missing & (first >= 0) & (last <= 0)
+        first, last = np.where(alone, 1, first), np.where(alone, 1, last)
+        holds_truth = (first <= 0) & (last >= 0)
+        counts = np.maximum(last - first + 1 - holds_truth, 0)
+        counts[task.shares(self.unambiguous)] = 0
+        rows = repeat_rows(counts)
+        turns = first[rows] + rank_in_row(counts)
+        turns += holds_truth[rows] & (turns >= 0)
+        values = task.y[rows] + turns * period
+        return FalseLabels(shuffle_in_row(values, rows, task.rng), counts)

@@ -1,0 +1,33 @@
+"""False labels that are true elsewhere, as a wrong join gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.errors import ParameterError
+from plr.generation.mechanism import Drawn, Task
+
+__all__ = ["Marginal"]
+
+
+@dataclass(frozen=True)
+class Marginal(Drawn):
+    """Draw false labels from the true labels of other rows, never from the row's own.
+
+    The density q of false labels is the label's own marginal: a candidate at a common value is more often false than
+    one at a rare value, and weights that ignore q are biased towards common values. Draws are independent, so two
+    candidates of a row may come from the same other row, and where labels repeat (counts, say) a false label may equal
+    the truth, unless the truth is to be missing.
+    """
+
+    def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Draw another row and take its label."""
+        n = len(task.y)
+        if n < 2:
+            raise ParameterError("marginal takes false labels from other rows, but there is only one row.")
+        other = task.rng.integers(0, n - 1, size=len(rows))
+        # The numbers from the row's own on move up by one, so that every other row is as likely as the next.
+        return task.y[other + (other >= rows)]

@@ -1,0 +1,36 @@
+"""False labels anywhere in the label's range: the mechanism of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.generation.mechanism import Drawn, Task, check_span, span_of
+
+__all__ = ["Uniform"]
+
+
+@dataclass(frozen=True)
+class Uniform(Drawn):
+    """Draw false labels uniformly between the smallest and the largest label.
+
+    The density q of false labels is constant, so a candidate is as likely true as the model finds it. The truth is
+    identifiable: it piles up where rows are alike, false labels do not.
+
+    Parameters
+    ----------
+    span : (low, high), optional
+        The range; by default that of the labels given. The benchmark passes the range of the training labels.
+    """
+
+    span: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        check_span(self.span)
+
+    def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Draw from the span, whatever the row."""
+        low, high = span_of(task, self.span)
+        return task.rng.uniform(low, high, size=len(rows))

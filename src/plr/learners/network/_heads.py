@@ -1,0 +1,160 @@
+"""What the network's outputs mean, and the gradient that enters its last layer.
+
+``SCALAR``: one output, the prediction; a row costs what the formula says.
+``DENSITY``: one output per label bin, the logits of a conditional density over labels; a row costs minus the log
+likelihood of its candidates, −log Σ_j prior_j · p(y_j | x) / q(y_j). The density is piecewise linear: bin centres stand
+``width`` apart from ``low`` on, and between two centres it runs straight from one's height to the other's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr._jit import jit
+from plr.learners.network._blocks import BLOCK
+from plr.weighting._formula import Formula, row, row_fixed, row_spread
+
+__all__ = ["DENSITY", "SCALAR", "Head", "Sets", "block_loss"]
+
+SCALAR, DENSITY = 0, 1
+
+# Keeps the logarithm finite where a density has underflowed at every candidate.
+_SMALLEST = 1e-300
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+class Head(NamedTuple):
+    """The kind of outputs and, for a density, the label of its first bin's centre and the distance between centres."""
+
+    kind: int
+    low: float = 0.0
+    width: float = 1.0
+
+
+class Sets(NamedTuple):
+    """Candidate sets as the kernels take them; an empty array means uniform, or not given."""
+
+    values: Floats
+    offsets: NDArray[np.int64]
+    prior: Floats
+    log_q: Floats
+    fixed: Floats
+    """Weights of a start, one per candidate."""
+
+
+@jit
+def block_loss(
+    head: Head,
+    formula: Formula,
+    sets: Sets,
+    sample_weight: Floats,
+    rows_at: NDArray[np.int64],
+    rows: int,
+    use_fixed: bool,
+    learn_scale: bool,
+    outputs: Array,
+    first: int,
+    count: int,
+    deltas: Array,
+    state: Floats,
+    weights: Floats,
+    totals: Floats,
+    factor: float,
+) -> None:
+    """Turn a block's outputs into deltas, multiplied by ``factor``, and add up what the epoch wants to know.
+
+    ``totals``: the weighted sum of losses, of sample weights, and of the spread that the next noise scale comes from.
+    """
+    for r in range(rows):
+        i = rows_at[r]
+        importance = sample_weight[i] if sample_weight.size > 0 else 1.0
+        start = sets.offsets[i]
+        stop = sets.offsets[i + 1]
+        candidates = sets.values[start:stop]
+        prior = sets.prior[start:stop]
+        log_q = sets.log_q[start:stop]
+        shares = weights[: stop - start]
+        if head.kind == DENSITY:
+            value = _density_row(
+                head, candidates, prior, log_q, outputs, first, count, r, deltas, shares, factor * importance
+            )
+        else:
+            prediction = float(outputs[first * BLOCK + r])
+            if use_fixed:
+                value, slope, _ = row_fixed(formula, prediction, candidates, sets.fixed[start:stop], shares)
+            else:
+                value, slope, _ = row(formula, prediction, candidates, prior, log_q, state, shares)
+            deltas[first * BLOCK + r] = factor * importance * slope
+            if learn_scale:
+                totals[2] += importance * row_spread(formula, prediction, candidates, state, shares)
+        totals[0] += importance * value
+        totals[1] += importance
+
+
+@jit
+def _density_row(
+    head: Head,
+    candidates: Floats,
+    prior: Floats,
+    log_q: Floats,
+    outputs: Array,
+    first: int,
+    count: int,
+    r: int,
+    deltas: Array,
+    shares: Floats,
+    factor: float,
+) -> float:
+    highest = -np.inf
+    for k in range(count):
+        highest = max(highest, float(outputs[(first + k) * BLOCK + r]))
+    total = 0.0
+    for k in range(count):
+        # The delta array holds the unnormalised probabilities until the gradient replaces them.
+        e = math.exp(outputs[(first + k) * BLOCK + r] - highest)
+        deltas[(first + k) * BLOCK + r] = e
+        total += e
+
+    likelihood = 0.0
+    for j in range(candidates.size):
+        left, fraction = _place(head, count, candidates[j])
+        height = (1.0 - fraction) * deltas[(first + left) * BLOCK + r] * _peak(left, count)
+        height += fraction * deltas[(first + left + 1) * BLOCK + r] * _peak(left + 1, count)
+        share = prior[j] if prior.size > 0 else 1.0 / candidates.size
+        if log_q.size > 0:
+            share *= math.exp(-log_q[j])
+        shares[j] = share * height
+        likelihood += share * height
+    likelihood = max(likelihood, _SMALLEST)
+
+    for k in range(count):
+        deltas[(first + k) * BLOCK + r] *= factor / total
+    for j in range(candidates.size):
+        left, fraction = _place(head, count, candidates[j])
+        lower = (1.0 - fraction) * math.exp(outputs[(first + left) * BLOCK + r] - highest) * _peak(left, count)
+        upper = fraction * math.exp(outputs[(first + left + 1) * BLOCK + r] - highest) * _peak(left + 1, count)
+        if lower + upper > 0.0:
+            responsibility = factor * shares[j] / likelihood / (lower + upper)
+            deltas[(first + left) * BLOCK + r] -= responsibility * lower
+            deltas[(first + left + 1) * BLOCK + r] -= responsibility * upper
+    return -math.log(likelihood / (total * head.width))
+
+
+@jit
+def _place(head: Head, count: int, value: float) -> tuple[int, float]:
+    """Return the bin centre at or below a label and the way to the next one, from 0 to 1."""
+    at = min(max((value - head.low) / head.width, 0.0), count - 1.0)
+    left = min(int(at), count - 2)
+    return left, at - left
+
+
+@jit
+def _peak(k: int, count: int) -> float:
+    """Return the height of a bin's hat for unit width; the outermost hats are halves, so they stand twice as high."""
+    return 2.0 if k == 0 or k == count - 1 else 1.0

@@ -1,0 +1,424 @@
+"""Training a network inside compiled code: epochs, batches, forward, backward, optimiser, validation, best epochs.
+
+`train` runs a bounded number of steps and returns; called again it goes on where it was, to the bit. So Python can show
+progress and hear Ctrl-C between calls while all work is done without it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr._jit import jit
+from plr.learners.network._activations import apply_activation, apply_derivative
+from plr.learners.network._blocks import BLOCK, add_product, add_row_sums, add_weight_gradient, fill
+from plr.learners.network._heads import SCALAR, Head, Sets, block_loss
+from plr.learners.network._optimizers import update
+from plr.weighting._formula import SCALE, Formula, evidence, next_scale, row, spread
+
+__all__ = [
+    "BY_EVIDENCE",
+    "BY_LOSS",
+    "BY_TRUTH",
+    "CONSTANT",
+    "COSINE",
+    "RULES",
+    "Layout",
+    "Memory",
+    "Monitor",
+    "Plan",
+    "batch_gradient",
+    "forward",
+    "run",
+    "train",
+]
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# How the best epoch is judged on validation rows.
+BY_LOSS, BY_EVIDENCE, BY_TRUTH = 0, 1, 2
+RULES = 3
+
+CONSTANT, COSINE = 0, 1  # learning-rate schedules
+
+# Places in Memory.counters.
+_EPOCH, _STEP, _CURSOR, _STOPPED = 0, 1, 2, 3
+
+
+class Layout(NamedTuple):
+    """The shape of a network: units per layer from input to output, and the activation after each hidden layer."""
+
+    sizes: Integers
+    activations: Integers
+
+
+class Plan(NamedTuple):
+    """How to train."""
+
+    epochs: int
+    batch_size: int
+    optimizer: int
+    learning_rate: float
+    schedule: int
+    weight_decay: float
+    momentum: float
+    second_momentum: float
+    fixed_epochs: int
+    """For so many epochs the weights are those of the start."""
+    learn_scale: bool
+    lowest_scale: float
+    patience: int
+    """Stop after so many epochs without a better one; 0: never."""
+    stop_rule: int
+
+
+class Memory(NamedTuple):
+    """All that changes while a network is trained; together with the plan it says exactly where training stands."""
+
+    parameters: Array
+    gradient: Array
+    first: Array
+    second: Array
+    values: Array
+    inputs: Array
+    deltas: Array
+    weights: Floats
+    order: Integers
+    counters: Integers
+    random: NDArray[np.uint64]
+    state: Floats
+    totals: Floats
+    history: Floats
+    """Mean training loss of each epoch."""
+    scales: Floats
+    """Noise scale after each epoch."""
+
+
+class Monitor(NamedTuple):
+    """Validation rows and what is remembered of them; empty features mean that there are none."""
+
+    features: Array
+    sets: Sets
+    truth: Floats
+    """True labels, where the caller has them."""
+    noise: Formula
+    """The posterior formula whose evidence is the common label-free score."""
+    state: Floats
+    predictions: Floats
+    weights: Floats
+    buffer: Floats
+    order: Integers
+    totals: Floats
+    wanted: NDArray[np.bool_]
+    """Which of the rules to follow."""
+    scores: Floats
+    """One row per epoch, one column per rule; smaller is better."""
+    best_score: Floats
+    best_epoch: Integers
+    best_parameters: Array
+
+
+@jit
+def forward(layout: Layout, parameters: Array, values: Array, inputs: Array, rows: int) -> int:
+    """Run a block through the network; its features are in the first units of ``values``. Return the output's unit."""
+    at = 0
+    first = 0
+    layers = layout.sizes.size - 1
+    for layer in range(layers):
+        n_in = layout.sizes[layer]
+        n_out = layout.sizes[layer + 1]
+        target = first + n_in
+        for o in range(n_out):
+            fill(values, target + o, parameters[at + n_in * n_out + o], rows)
+        add_product(parameters, at, n_in, 1, values, first, n_in, values, target, n_out, rows)
+        if layer < layers - 1:
+            apply_activation(layout.activations[layer], values, inputs, target, n_out, rows)
+        at += n_in * n_out + n_out
+        first = target
+    return first
+
+
+@jit
+def _backward(
+    layout: Layout, parameters: Array, gradient: Array, values: Array, inputs: Array, deltas: Array, rows: int
+) -> None:
+    """Add a block's gradient; the deltas of the output units are in place."""
+    at = parameters.size
+    layers = layout.sizes.size - 1
+    first = 0
+    for layer in range(layers):
+        first += layout.sizes[layer]
+    for layer in range(layers - 1, -1, -1):
+        n_in = layout.sizes[layer]
+        n_out = layout.sizes[layer + 1]
+        at -= n_in * n_out + n_out
+        source = first - n_in
+        add_weight_gradient(deltas, first, n_out, values, source, n_in, gradient, at, rows)
+        add_row_sums(deltas, first, n_out, gradient, at + n_in * n_out, rows)
+        if layer > 0:
+            for i in range(n_in):
+                fill(deltas, source + i, 0.0, rows)
+            add_product(parameters, at, 1, n_in, deltas, first, n_out, deltas, source, n_in, rows)
+            apply_derivative(layout.activations[layer - 1], values, inputs, deltas, source, n_in, rows)
+        first = source
+
+
+@jit
+def _load(features: Array, rows_at: Integers, rows: int, values: Array) -> None:
+    """Copy rows into the first units of a block, feature-major."""
+    for r in range(rows):
+        i = rows_at[r]
+        for c in range(features.shape[1]):
+            values[c * BLOCK + r] = features[i, c]
+
+
+@jit
+def batch_gradient(
+    layout: Layout,
+    head: Head,
+    formula: Formula,
+    features: Array,
+    sets: Sets,
+    sample_weight: Floats,
+    rows_at: Integers,
+    use_fixed: bool,
+    learn_scale: bool,
+    memory: Memory,
+) -> None:
+    """Set ``memory.gradient`` to the mean gradient over a batch of rows."""
+    memory.gradient[:] = 0
+    count = layout.sizes[-1]
+    factor = 1.0 / rows_at.size
+    for begin in range(0, rows_at.size, BLOCK):
+        block = rows_at[begin : begin + BLOCK]
+        rows = block.size
+        _load(features, block, rows, memory.values)
+        first = forward(layout, memory.parameters, memory.values, memory.inputs, rows)
+        block_loss(
+            head,
+            formula,
+            sets,
+            sample_weight,
+            block,
+            rows,
+            use_fixed,
+            learn_scale,
+            memory.values,
+            first,
+            count,
+            memory.deltas,
+            memory.state,
+            memory.weights,
+            memory.totals,
+            factor,
+        )
+        _backward(layout, memory.parameters, memory.gradient, memory.values, memory.inputs, memory.deltas, rows)
+
+
+@jit
+def run(layout: Layout, parameters: Array, features: Array, values: Array, inputs: Array, out: Floats) -> None:
+    """Write the outputs for every row of ``features`` into ``out``, one column per output."""
+    for begin in range(0, features.shape[0], BLOCK):
+        rows = min(BLOCK, features.shape[0] - begin)
+        for r in range(rows):
+            for c in range(features.shape[1]):
+                values[c * BLOCK + r] = features[begin + r, c]
+        first = forward(layout, parameters, values, inputs, rows)
+        for k in range(out.shape[1]):
+            for r in range(rows):
+                out[begin + r, k] = values[(first + k) * BLOCK + r]
+
+
+@jit
+def _shuffle(order: Integers, random: NDArray[np.uint64]) -> None:
+    """Put the rows into a fresh random order; the generator's state (splitmix64) is in ``random[0]``."""
+    for i in range(order.size - 1, 0, -1):
+        random[0] += np.uint64(0x9E3779B97F4A7C15)
+        z = random[0]
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+        # The upper 32 bits times the bound, shifted down: even enough for any table that fits in memory.
+        j = np.int64(((z >> np.uint64(32)) * np.uint64(i + 1)) >> np.uint64(32))
+        order[i], order[j] = order[j], order[i]
+
+
+@jit
+def _validate(layout: Layout, head: Head, formula: Formula, memory: Memory, monitor: Monitor, epoch: int) -> None:
+    """Score the network on the validation rows by every rule wanted, and remember it where it is the best so far."""
+    rows = monitor.features.shape[0]
+    count = layout.sizes[-1]
+    if head.kind == SCALAR:
+        run(
+            layout,
+            memory.parameters,
+            monitor.features,
+            memory.values,
+            memory.inputs,
+            monitor.predictions.reshape((rows, 1)),
+        )
+        if monitor.wanted[BY_LOSS]:
+            total = 0.0
+            for i in range(rows):
+                start = monitor.sets.offsets[i]
+                stop = monitor.sets.offsets[i + 1]
+                value, _, _ = row(
+                    formula,
+                    monitor.predictions[i],
+                    monitor.sets.values[start:stop],
+                    monitor.sets.prior[start:stop],
+                    monitor.sets.log_q[start:stop],
+                    memory.state,
+                    monitor.weights[start:stop],
+                )
+                total += value
+            monitor.scores[epoch, BY_LOSS] = total / rows
+        if monitor.wanted[BY_EVIDENCE]:
+            monitor.scores[epoch, BY_EVIDENCE] = -_mean_evidence(monitor)
+        if monitor.wanted[BY_TRUTH]:
+            total = 0.0
+            for i in range(rows):
+                total += (monitor.predictions[i] - monitor.truth[i]) ** 2
+            monitor.scores[epoch, BY_TRUTH] = total / rows
+    else:
+        totals = monitor.totals
+        totals[:] = 0.0
+        for begin in range(0, rows, BLOCK):
+            block = monitor.order[begin : begin + BLOCK]
+            _load(monitor.features, block, block.size, memory.values)
+            first = forward(layout, memory.parameters, memory.values, memory.inputs, block.size)
+            block_loss(
+                head,
+                formula,
+                monitor.sets,
+                monitor.truth[:0],
+                block,
+                block.size,
+                False,
+                False,
+                memory.values,
+                first,
+                count,
+                memory.deltas,
+                memory.state,
+                monitor.weights,
+                totals,
+                1.0,
+            )
+        monitor.scores[epoch, BY_LOSS] = totals[0] / totals[1]
+
+    for rule in range(RULES):
+        if monitor.wanted[rule] and monitor.scores[epoch, rule] < monitor.best_score[rule]:
+            monitor.best_score[rule] = monitor.scores[epoch, rule]
+            monitor.best_epoch[rule] = epoch
+            for k in range(memory.parameters.size):
+                monitor.best_parameters[rule, k] = memory.parameters[k]
+
+
+@jit
+def _mean_evidence(monitor: Monitor) -> float:
+    """Return the validation rows' mean log evidence, its noise scale moved one round towards the best one.
+
+    The scale is carried from epoch to epoch, so it follows the network without being solved for anew each time.
+    """
+    sets = monitor.sets
+    for i in range(monitor.predictions.size):
+        start = sets.offsets[i]
+        stop = sets.offsets[i + 1]
+        row(
+            monitor.noise,
+            monitor.predictions[i],
+            sets.values[start:stop],
+            sets.prior[start:stop],
+            sets.log_q[start:stop],
+            monitor.state,
+            monitor.weights[start:stop],
+        )
+    spread(
+        monitor.noise, monitor.predictions, sets.values, sets.offsets, monitor.state, monitor.weights, monitor.buffer
+    )
+    monitor.state[SCALE] = next_scale(monitor.noise, monitor.buffer.mean(), 1e-12)
+    evidence(
+        monitor.noise,
+        monitor.predictions,
+        sets.values,
+        sets.offsets,
+        sets.prior,
+        sets.log_q,
+        monitor.state,
+        monitor.buffer,
+    )
+    return monitor.buffer.mean()
+
+
+@jit
+def train(
+    layout: Layout,
+    head: Head,
+    formula: Formula,
+    plan: Plan,
+    features: Array,
+    sets: Sets,
+    sample_weight: Floats,
+    memory: Memory,
+    monitor: Monitor,
+    budget: int,
+) -> bool:
+    """Train for at most ``budget`` steps and return whether training is over."""
+    counters = memory.counters
+    n = features.shape[0]
+    steps_per_epoch = (n + plan.batch_size - 1) // plan.batch_size
+    for _ in range(budget):
+        if counters[_EPOCH] >= plan.epochs or counters[_STOPPED] != 0:
+            return True
+        epoch = counters[_EPOCH]
+        if counters[_CURSOR] == 0:
+            memory.totals[:] = 0.0
+            if steps_per_epoch > 1:
+                _shuffle(memory.order, memory.random)
+        begin = counters[_CURSOR]
+        batch = memory.order[begin : begin + plan.batch_size]
+        use_fixed = epoch < plan.fixed_epochs
+        batch_gradient(
+            layout, head, formula, features, sets, sample_weight, batch, use_fixed, plan.learn_scale, memory
+        )
+        counters[_STEP] += 1
+        rate = plan.learning_rate
+        if plan.schedule == COSINE:
+            done = (counters[_STEP] - 1) / (plan.epochs * steps_per_epoch)
+            rate *= 0.5 * (1.0 + math.cos(math.pi * done))
+        update(
+            plan.optimizer,
+            memory.parameters,
+            memory.gradient,
+            memory.first,
+            memory.second,
+            counters[_STEP],
+            rate,
+            plan.weight_decay,
+            plan.momentum,
+            plan.second_momentum,
+        )
+        counters[_CURSOR] += batch.size
+        if counters[_CURSOR] < n:
+            continue
+
+        counters[_CURSOR] = 0
+        counters[_EPOCH] += 1
+        memory.history[epoch] = memory.totals[0] / memory.totals[1]
+        if plan.learn_scale:
+            memory.state[SCALE] = next_scale(formula, memory.totals[2] / memory.totals[1], plan.lowest_scale)
+        memory.scales[epoch] = memory.state[SCALE]
+        if not math.isfinite(memory.history[epoch]):
+            counters[_STOPPED] = 1
+            return True
+        if monitor.features.shape[0] > 0:
+            _validate(layout, head, formula, memory, monitor, epoch)
+            if plan.patience > 0 and epoch - monitor.best_epoch[plan.stop_rule] >= plan.patience:
+                counters[_STOPPED] = 1
+    return counters[_EPOCH] >= plan.epochs or counters[_STOPPED] != 0

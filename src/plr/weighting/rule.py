@@ -1,0 +1,138 @@
+"""Where a weighting and a loss meet: the rule that a learner trains by."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from plr._parameters import check_number
+from plr.candidates import CandidateSets, as_candidate_sets
+from plr.errors import LengthError
+from plr.losses import Loss, get_loss
+from plr.weighting.base import Weighting
+
+__all__ = ["Evaluation", "Rule", "frozen", "weigh"]
+
+Floats = NDArray[np.float64]
+NOTHING: Floats = np.empty(0)
+NOTHING.flags.writeable = False
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only contiguous view: kernels are compiled once for read-only inputs, and these are what they get."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+class Evaluation(NamedTuple):
+    """What a rule makes of predictions: flat weights, and per row the loss, its derivative and its curvature."""
+
+    weights: Floats
+    loss: Floats
+    gradient: Floats
+    hessian: Floats
+
+
+class Rule:
+    """A weighting and a loss, checked and compiled.
+
+    Parameters
+    ----------
+    weighting : Weighting
+    loss : Loss
+
+    Attributes
+    ----------
+    formula : plr.weighting._formula.Formula
+        What the kernels take.
+    learns_scale : bool
+        Whether the learned state's noise scale matters and has to be updated by the fit loop.
+    """
+
+    def __init__(self, weighting: Weighting, loss: Loss) -> None:
+        from plr._jit import compile_scalar, unused
+        from plr.weighting._formula import Formula
+
+        weigh_by, lose_by = weighting.encode(), loss.encode()
+        self.learns_scale = weighting.learns_scale
+        self.formula = Formula(
+            int(weigh_by.code),
+            float(weigh_by.first),
+            float(weigh_by.second),
+            int(lose_by.code),
+            float(lose_by.delta),
+            compile_scalar(weigh_by.score, 3, "a weighting") if weigh_by.score else unused(3),
+            compile_scalar(lose_by.value, 2, "a loss") if lose_by.value else unused(2),
+            compile_scalar(lose_by.derivative, 2, "a loss's derivative") if lose_by.derivative else unused(2),
+            compile_scalar(lose_by.curvature, 2, "a loss's curvature") if lose_by.curvature else unused(2),
+        )
+
+    def initial_state(self, scale: float = 1.0) -> Floats:
+        """Return the state that the fit loop owns, with the noise scale it starts from."""
+        from plr.weighting._formula import SCALE, STATE_SIZE
+
+        state = np.zeros(STATE_SIZE)
+        state[SCALE] = scale
+        return state
+
+    def evaluate(self, prediction: Floats, S: CandidateSets, state: Floats, log_q: Floats = NOTHING) -> Evaluation:
+        """Weigh the candidates of every row around its prediction."""
+        from plr.weighting._formula import evaluate
+
+        rows = len(S)
+        out = Evaluation(np.empty(S.values.size), np.empty(rows), np.empty(rows), np.empty(rows))
+        prior = NOTHING if S.prior is None else S.prior
+        evaluate(self.formula, frozen(prediction), S.values, S.offsets, prior, frozen(log_q), state, *out)
+        return out
+
+    def update_scale(
+        self, prediction: Floats, S: CandidateSets, state: Floats, weights: Floats, sample_weight: Floats | None = None
+    ) -> Floats:
+        """Return the state after one round of learning the noise scale from weighted residuals."""
+        from plr.weighting._formula import SCALE, next_scale, spread
+
+        parts = np.empty(len(S))
+        spread(self.formula, frozen(prediction), S.values, S.offsets, state, weights, parts)
+        new = state.copy()
+        # Below this the scale has collapsed onto rows that are met exactly, and the weights could not get harder.
+        lowest = 1e-12 * max(float(np.abs(S.values).max()), np.finfo(float).tiny)
+        new[SCALE] = next_scale(self.formula, float(np.average(parts, weights=sample_weight)), lowest)
+        return new
+
+
+def weigh(
+    prediction: ArrayLike,
+    S: object,
+    weighting: object = "progressive",
+    loss: object = "squared",
+    scale: float = 1.0,
+) -> Floats:
+    """Return every candidate's weight around given predictions, flat, aligned with ``S.offsets``.
+
+    Parameters
+    ----------
+    prediction : array-like of shape (n,)
+    S : CandidateSets or anything it can be made from
+    weighting, loss : str or instance
+    scale : float, default=1.0
+        The noise scale, for weightings that learn one.
+
+    Examples
+    --------
+    >>> weigh([1.0, 5.0], [[1.5, 3.0], [4.0]], weighting="identification")
+    array([1., 0., 1.])
+    >>> weigh([1.0], [[1.5, 3.0]], weighting="average")
+    array([0.5, 0.5])
+    """
+    from plr.weighting import get_weighting
+
+    sets = as_candidate_sets(S)
+    centre = np.ascontiguousarray(prediction, dtype=np.float64)
+    if centre.shape != (len(sets),):
+        raise LengthError(f"prediction has shape {centre.shape}, but there are {len(sets)} candidate sets.")
+    rule = Rule(get_weighting(weighting), get_loss(loss))
+    state = rule.initial_state(check_number("scale", scale, low=0.0, open_low=True))
+    return rule.evaluate(centre, sets, state).weights

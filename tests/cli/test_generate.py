@@ -1,0 +1,143 @@
+"""``plr generate`` replaces the target by candidates, writes down how, and leaves nothing half-written."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from plr.cli._tables import read_candidates, read_recipe, read_table
+from plr.cli.generate import generate, generate_command
+from plr.errors import CandidateError, DataNotFoundError, ParameterError, PlrError
+from plr.generation import MECHANISMS, make_candidates
+
+ENDINGS = ["csv", "parquet", "feather", "jsonl"]
+
+app = typer.Typer()
+app.command()(generate_command)
+
+
+@pytest.fixture
+def labels():
+    return np.round(np.random.default_rng(0).normal(30, 5, 200), 3)
+
+
+@pytest.fixture
+def source(tmp_path, labels):
+    rng = np.random.default_rng(1)
+    table = pa.table({"a": rng.normal(size=200), "y": labels, "kind": rng.choice(["x", "y"], 200).tolist()})
+    path = tmp_path / "source.csv"
+    pyarrow.csv.write_csv(table, path)
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_candidates_take_the_place_of_the_target(source, labels, tmp_path, ending):
+    out = tmp_path / f"out.{ending}"
+    result = run(source, "--target", "y", "-o", out, "--false-labels", 3, "--truth-column", "truth", "--seed", 5)
+    assert result.exit_code == 0, result.output
+    table = read_table(out)
+    assert table.column_names == ["a", "y", "kind", "truth"]
+    assert read_candidates(table, ["y"]) == make_candidates(labels, 3, random_state=5)
+    np.testing.assert_array_equal(table["truth"].to_numpy(), labels)
+    assert table["kind"].to_pylist() == read_table(source)["kind"].to_pylist()
+
+
+def test_truth_is_not_written_unless_asked(source, tmp_path):
+    made = generate(source, "y", tmp_path / "out.parquet")
+    assert read_table(tmp_path / "out.parquet").column_names == ["a", "y", "kind"]
+    assert made["recipe"]["truth_column"] is None
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_table_carries_what_made_it(source, tmp_path, ending):
+    out = tmp_path / f"out.{ending}"
+    result = run(source, "--target", "y", "-o", out, "--mechanism", "gaussian", "--option", "spread=0.1", "--json")
+    recipe = read_recipe(read_table(out))
+    assert json.loads(result.stdout)["recipe"] == recipe
+    assert recipe["options"] == {"spread": 0.1}
+    assert (recipe["mechanism"], recipe["seed"], recipe["target"]) == ("gaussian", 0, "y")
+    assert recipe["source"] == "source.csv"
+
+
+def test_csv_says_on_stderr_what_made_it(source, tmp_path):
+    result = run(source, "--target", "y", "-o", tmp_path / "out.csv")
+    assert '"mechanism": "uniform"' in result.stderr
+    assert "mechanism" not in result.stdout
+    assert "200 rows" in result.stdout
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_can_be_reached(source, labels, tmp_path, mechanism):
+    out = tmp_path / "out.parquet"
+    result = run(source, "--target", "y", "-o", out, "--mechanism", mechanism, "--missing", 0.1)
+    assert result.exit_code == 0, result.output
+    sets = read_candidates(read_table(out), ["y"])
+    holds = [label in row for label, row in zip(labels.tolist(), sets.to_lists(), strict=True)]
+    assert sum(holds) == 180
+
+
+def test_help_names_every_mechanism():
+    text = run("--help").output
+    assert all(name in text for name in MECHANISMS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"target": "z"}, ParameterError, "Unknown column"),
+        ({"target": "kind"}, CandidateError, "not numbers"),
+        ({"truth_column": "a"}, ParameterError, "has a column of that name"),
+        ({"mechanism": "normal"}, ParameterError, "Unknown mechanism"),
+        ({"options": {"speed": 1}}, ParameterError, "no option 'speed'"),
+        ({"false_labels": -2}, ParameterError, "false_labels"),
+        ({"missing": 2.0}, ParameterError, "missing"),
+    ],
+)
+def test_bad_input_writes_nothing(source, tmp_path, changes, error, message):
+    out = tmp_path / "out.csv"
+    with pytest.raises(error, match=message):
+        generate(**{"data": source, "target": "y", "out": out, **changes})
+    assert [path.name for path in tmp_path.iterdir()] == ["source.csv"]
+
+
+def test_bad_files(source, tmp_path):
+    with pytest.raises(DataNotFoundError, match=r"no\.csv"):
+        generate(tmp_path / "no.csv", "y", tmp_path / "out.csv")
+    with pytest.raises(DataNotFoundError, match="no folder"):
+        generate(source, "y", tmp_path / "nowhere" / "out.csv")
+    with pytest.raises(ParameterError, match="known endings"):
+        generate(source, "y", tmp_path / "out.xls")
+    (tmp_path / "hole.csv").write_text("a,y\n1,2\n2,\n")
+    with pytest.raises(CandidateError, match="row 1"):
+        generate(tmp_path / "hole.csv", "y", tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("option", ["spread", "spread=wide"])
+def test_bad_option(source, tmp_path, option):
+    result = run(source, "--target", "y", "-o", tmp_path / "out.csv", "--mechanism", "gaussian", "--option", option)
+    assert isinstance(result.exception, PlrError)
+    assert option in str(result.exception)
+
+
+def test_output_may_replace_its_input(source, labels):
+    generate(source, "y", source, set_size="fixed", false_labels=1)
+    assert read_candidates(read_table(source), ["y"]).sizes.tolist() == [2] * 200
+
+
+def test_frame_written_by_pandas_keeps_its_index(labels, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": labels, "y": labels}, index=[f"row{place}" for place in range(200)])
+    frame.to_parquet(tmp_path / "frame.parquet")
+    generate(tmp_path / "frame.parquet", "y", tmp_path / "out.parquet", false_labels=2, set_size="fixed")
+    back = pandas.read_parquet(tmp_path / "out.parquet")
+    assert back.index[3] == "row3"
+    assert [len(cell) for cell in back["y"]] == [3] * 200
