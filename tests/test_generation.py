@@ -225,6 +225,10 @@ def test_folding_with_one_unwrapping_still_has_a_false_one_for_missing_truth(y):
     sets, index = make_candidates(y, mechanism="folding", period=1e4, missing=0.1, random_state=0, return_index=True)
     np.testing.assert_array_equal(sets.sizes, 1)
     np.testing.assert_array_equal(sets.values[index < 0], y[index < 0] + 1e4)
+    outside = make_candidates(
+        np.full(10, -250.0), mechanism="folding", period=100, span=(0, 4), missing=0.5, random_state=0
+    )
+    assert sorted(outside.values.tolist()) == [-250.0] * 5 + [-150.0] * 5
 
 
 def test_biased_follows_the_features_not_the_truth(y, X):

@@ -2,7 +2,8 @@
 
 Every kernel carries the same flags: cached on disk, so that the second process starts fast; without the GIL, so that
 several fits run on several cores; free to reorder sums, so that loops become vector code, but never free to assume that
-NaN and infinity do not occur: kernels test for both.
+NaN and infinity do not occur: kernels test for both. They count no references, which costs more than the work of a row
+does, and therefore cannot allocate: every array they write to is handed in.
 """
 
 from __future__ import annotations

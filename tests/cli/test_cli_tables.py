@@ -41,12 +41,17 @@ def test_one_candidate_per_row(cells):
     assert read_candidates(pa.table({"y": cells}), ["y"]).to_lists() == [[1.0], [2.0]]
 
 
+def test_blanks_around_candidates_do_not_matter():
+    table = pa.table({"y": [" 1 | 2 ", "[ 3,4 ]", "5"]})
+    assert read_candidates(table, ["y"]).to_lists() == [[1.0, 2.0], [3.0, 4.0], [5.0]]
+
+
 def test_several_columns():
     table = pa.table({"a": [1.0, 2.0], "b": [3.0, None]})
     assert read_candidates(table, ["a", "b"]).to_lists() == [[1.0, 3.0], [2.0]]
 
 
-@pytest.mark.parametrize("cell", ["1|two", "[1, two]", "1|", "12,5|13,1", "1;2", "[1, 2|", "1||2"])
+@pytest.mark.parametrize("cell", ["1|two", "[1, two]", "1|", "12,5|13,1", "1;2", "1 2", "[1, 2|", "1||2"])
 def test_bad_cell_is_named_with_its_row(cell):
     with pytest.raises(CandidateError, match=f"Column 'y', row 1: {re.escape(repr(cell))}"):
         read_candidates(pa.table({"y": ["1|2", cell]}), ["y"])

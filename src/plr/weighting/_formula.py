@@ -258,6 +258,34 @@ def _scores_to_weights(
 
 
 @inlined
+def _student_shares(
+    formula: Formula,
+    prediction: float,
+    values: NDArray[np.float64],
+    prior: NDArray[np.float64],
+    state: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> float:
+    """Write prior · density under Student's t, constants left out, and return the sum.
+
+    The density is a power, so it needs neither logarithm nor exponential. It is only 0 where the residual overflows.
+    """
+    narrow = 1.0 / (state[SCALE] * math.sqrt(formula.second))
+    power = -0.5 * (formula.second + 1.0)
+    total = 0.0
+    for j in range(values.size):
+        ratio = (prediction - values[j]) * narrow
+        base = 1.0 + ratio * ratio
+        weights[j] = 1.0 / (base * base) if power == -2.0 else base**power
+    if prior.size > 0:
+        for j in range(values.size):
+            weights[j] *= prior[j]
+    for j in range(values.size):
+        total += weights[j]
+    return total
+
+
+@inlined
 def row(
     formula: Formula,
     prediction: float,
@@ -270,7 +298,13 @@ def row(
     """Weigh a row's candidates into ``weights`` and return the row's loss, derivative and curvature."""
     if values.size == 1:
         weights[0] = 1.0
-    else:
+        return _reduce(formula, prediction, values, weights)
+    total = 0.0
+    if formula.weighting == POSTERIOR and formula.first == STUDENT and log_q.size == 0:
+        total = _student_shares(formula, prediction, values, prior, state, weights)
+        for j in range(values.size):
+            weights[j] /= total
+    if not total > 0.0:
         _fill_scores(formula, prediction, values, log_q, state, weights)
         _scores_to_weights(formula.weighting == IDENTIFICATION, prior, weights)
     return _reduce(formula, prediction, values, weights)
@@ -329,10 +363,15 @@ def row_evidence(
     prior: NDArray[np.float64],
     log_q: NDArray[np.float64],
     state: NDArray[np.float64],
+    weights: NDArray[np.float64],
 ) -> float:
-    """Return log Σ_j prior_j · p(y_j | prediction) / q(y_j), the constant of p left out, for the posterior's noise."""
+    """Return log Σ_j prior_j · p(y_j | prediction) / q(y_j), the constant of p left out; ``weights`` is scratch."""
     has_prior = prior.size > 0
     has_density = log_q.size > 0
+    if formula.first == STUDENT and not has_density:
+        total = _student_shares(formula, prediction, values, prior, state, weights)
+        if total > 0.0:
+            return math.log(total) if has_prior else math.log(total / values.size)
     best = -np.inf
     total = 0.0
     for j in range(values.size):
@@ -394,15 +433,22 @@ def evidence(
     prior: NDArray[np.float64],
     log_q: NDArray[np.float64],
     state: NDArray[np.float64],
+    weights: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Apply `row_evidence` to every row, the constant included."""
+    """Apply `row_evidence` to every row, the constant included; the flat ``weights`` are scratch."""
     constant = log_constant(formula.first, formula.second, state[SCALE])
     for i in range(predictions.size):
         start = offsets[i]
         stop = offsets[i + 1]
         out[i] = constant + row_evidence(
-            formula, predictions[i], values[start:stop], prior[start:stop], log_q[start:stop], state
+            formula,
+            predictions[i],
+            values[start:stop],
+            prior[start:stop],
+            log_q[start:stop],
+            state,
+            weights[start:stop],
         )
 
 

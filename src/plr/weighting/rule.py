@@ -85,7 +85,7 @@ class Rule:
         rows = len(S)
         out = Evaluation(np.empty(S.values.size), np.empty(rows), np.empty(rows), np.empty(rows))
         prior = NOTHING if S.prior is None else S.prior
-        evaluate(self.formula, frozen(prediction), S.values, S.offsets, prior, frozen(log_q), state, *out)
+        evaluate(self.formula, np.array(prediction, dtype=np.float64), S.values, S.offsets, prior, frozen(log_q), state, *out)
         return out
 
     def update_scale(
@@ -95,7 +95,7 @@ class Rule:
         from plr.weighting._formula import SCALE, next_scale, spread
 
         parts = np.empty(len(S))
-        spread(self.formula, frozen(prediction), S.values, S.offsets, state, weights, parts)
+        spread(self.formula, np.array(prediction, dtype=np.float64), S.values, S.offsets, state, weights, parts)
         new = state.copy()
         # Below this the scale has collapsed onto rows that are met exactly, and the weights could not get harder.
         lowest = 1e-12 * max(float(np.abs(S.values).max()), np.finfo(float).tiny)

@@ -17,7 +17,7 @@ from plr.learners.network._activations import apply_activation, apply_derivative
 from plr.learners.network._blocks import BLOCK, add_product, add_row_sums, add_weight_gradient, fill
 from plr.learners.network._heads import SCALAR, Head, Sets, block_loss
 from plr.learners.network._optimizers import update
-from plr.weighting._formula import SCALE, Formula, evidence, next_scale, row, spread
+from plr.weighting._formula import SCALE, Formula, evaluate, evidence, next_scale, spread
 
 __all__ = [
     "BY_EVIDENCE",
@@ -104,6 +104,9 @@ class Monitor(NamedTuple):
 
     features: Array
     sets: Sets
+    """What the method's own loss is taken on: candidates, or what the method makes of them."""
+    candidates: Sets
+    """What the common label-free score is taken on."""
     truth: Floats
     """True labels, where the caller has them."""
     noise: Formula
@@ -112,6 +115,7 @@ class Monitor(NamedTuple):
     predictions: Floats
     weights: Floats
     buffer: Floats
+    spare: Floats
     order: Integers
     totals: Floats
     wanted: NDArray[np.bool_]
@@ -263,21 +267,20 @@ def _validate(layout: Layout, head: Head, formula: Formula, memory: Memory, moni
             monitor.predictions.reshape((rows, 1)),
         )
         if monitor.wanted[BY_LOSS]:
-            total = 0.0
-            for i in range(rows):
-                start = monitor.sets.offsets[i]
-                stop = monitor.sets.offsets[i + 1]
-                value, _, _ = row(
-                    formula,
-                    monitor.predictions[i],
-                    monitor.sets.values[start:stop],
-                    monitor.sets.prior[start:stop],
-                    monitor.sets.log_q[start:stop],
-                    memory.state,
-                    monitor.weights[start:stop],
-                )
-                total += value
-            monitor.scores[epoch, BY_LOSS] = total / rows
+            evaluate(
+                formula,
+                monitor.predictions,
+                monitor.sets.values,
+                monitor.sets.offsets,
+                monitor.sets.prior,
+                monitor.sets.log_q,
+                memory.state,
+                monitor.weights,
+                monitor.buffer,
+                monitor.spare,
+                monitor.spare,
+            )
+            monitor.scores[epoch, BY_LOSS] = _mean(monitor.buffer)
         if monitor.wanted[BY_EVIDENCE]:
             monitor.scores[epoch, BY_EVIDENCE] = -_mean_evidence(monitor)
         if monitor.wanted[BY_TRUTH]:
@@ -321,28 +324,37 @@ def _validate(layout: Layout, head: Head, formula: Formula, memory: Memory, moni
 
 
 @jit
+def _mean(values: Floats) -> float:
+    total = 0.0
+    for i in range(values.size):
+        total += values[i]
+    return total / values.size
+
+
+@jit
 def _mean_evidence(monitor: Monitor) -> float:
     """Return the validation rows' mean log evidence, its noise scale moved one round towards the best one.
 
     The scale is carried from epoch to epoch, so it follows the network without being solved for anew each time.
     """
-    sets = monitor.sets
-    for i in range(monitor.predictions.size):
-        start = sets.offsets[i]
-        stop = sets.offsets[i + 1]
-        row(
-            monitor.noise,
-            monitor.predictions[i],
-            sets.values[start:stop],
-            sets.prior[start:stop],
-            sets.log_q[start:stop],
-            monitor.state,
-            monitor.weights[start:stop],
-        )
+    sets = monitor.candidates
+    evaluate(
+        monitor.noise,
+        monitor.predictions,
+        sets.values,
+        sets.offsets,
+        sets.prior,
+        sets.log_q,
+        monitor.state,
+        monitor.weights,
+        monitor.buffer,
+        monitor.spare,
+        monitor.spare,
+    )
     spread(
         monitor.noise, monitor.predictions, sets.values, sets.offsets, monitor.state, monitor.weights, monitor.buffer
     )
-    monitor.state[SCALE] = next_scale(monitor.noise, monitor.buffer.mean(), 1e-12)
+    monitor.state[SCALE] = next_scale(monitor.noise, _mean(monitor.buffer), 1e-12)
     evidence(
         monitor.noise,
         monitor.predictions,
@@ -351,9 +363,10 @@ def _mean_evidence(monitor: Monitor) -> float:
         sets.prior,
         sets.log_q,
         monitor.state,
+        monitor.weights,
         monitor.buffer,
     )
-    return monitor.buffer.mean()
+    return _mean(monitor.buffer)
 
 
 @jit

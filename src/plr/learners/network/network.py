@@ -67,10 +67,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Validation:
-    """Rows to judge epochs by, and how: by the method's own loss, by evidence (label-free) and by true labels."""
+    """Rows to judge epochs by, and how: by the method's own loss, by evidence (label-free) and by true labels.
+
+    ``sets`` is what the own loss is taken on; ``candidates``, where it differs, what the evidence is taken on.
+    """
 
     features: Array
     sets: CandidateSets
+    candidates: CandidateSets | None = None
     truth: Floats | None = None
     rules: tuple[int, ...] = (BY_LOSS,)
 
@@ -248,23 +252,27 @@ def _make_monitor(validation: Validation | None, parameters: Array, rule: Rule, 
     if validation is None:
         features = np.empty((0, 0), parameters.dtype)
         empty = Sets(frozen(NOTHING), frozen(np.zeros(1, np.int64)), *(frozen(NOTHING) for _ in range(3)))
-        sets, truth, rows, candidates = empty, NOTHING, 0, 0
+        sets, candidates, truth, rows, entries = empty, empty, NOTHING, 0, 0
     else:
         features = np.ascontiguousarray(validation.features, dtype=parameters.dtype)
         sets = kernel_sets(validation.sets)
+        shown = validation.sets if validation.candidates is None else validation.candidates
+        candidates = kernel_sets(shown)
         truth = NOTHING if validation.truth is None else validation.truth
-        rows, candidates = len(features), validation.sets.values.size
+        rows, entries = len(features), max(validation.sets.values.size, shown.values.size)
         wanted[list(validation.rules)] = True
     epochs = settings.epochs if rows else 0
     return Monitor(
         features=features,
         sets=sets,
+        candidates=candidates,
         truth=frozen(truth),
         noise=noise.formula,
         state=state,
         predictions=np.empty(rows),
-        weights=np.empty(candidates),
+        weights=np.empty(entries),
         buffer=np.empty(rows),
+        spare=np.empty(rows),
         order=np.arange(rows, dtype=np.int64),
         totals=np.zeros(3),
         wanted=wanted,

@@ -1,0 +1,95 @@
+"""What a learner is: something that fits a model to a task, and gives back something that predicts.
+
+A learner sees features, candidate sets and a rule; it never sees a true label and need not know which weighting or loss
+the rule was made of. Learners are small objects that do not change in ``fit``: all that is learned is in the `Fitted`
+they return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from plr.candidates import CandidateSets
+from plr.weighting.rule import Rule
+
+__all__ = ["Fitted", "Learner", "Report", "Task"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What there is to learn from.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    S : CandidateSets of n rows
+    rule : Rule
+        The weighting and the loss.
+    sample_weight : ndarray of shape (n,) or None
+    log_q : ndarray, one entry per candidate, or None
+        Log density of false labels at each candidate; None where it is uniform.
+    start : ndarray, one entry per candidate, or None
+        Weights to begin with, from before any model existed.
+    validation : (X, CandidateSets) or None
+        Rows to choose the best epoch or round by.
+    seed : int
+    n_jobs : int or None
+    callback : callable or None
+        Called now and then with ``(done, total, loss)``.
+    """
+
+    X: Floats
+    S: CandidateSets
+    rule: Rule
+    sample_weight: Floats | None = None
+    log_q: Floats | None = None
+    start: Floats | None = None
+    validation: tuple[Floats, CandidateSets] | None = None
+    seed: int = 0
+    n_jobs: int | None = None
+    callback: Callable[[int, int, float], object] | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a fit went: rounds or epochs done, the loss after each, the noise scale after each in label units."""
+
+    rounds: int
+    loss: Floats
+    noise_scale: Floats = field(default_factory=lambda: np.empty(0))
+    validation: Floats = field(default_factory=lambda: np.empty(0))
+    best_round: int | None = None
+
+
+class Fitted(Protocol):
+    """What a learner gives back."""
+
+    report: Report
+
+    def predict(self, X: Floats) -> Floats:
+        """Return one prediction per row, in the units of the labels."""
+        ...
+
+
+class Learner(BaseEstimator):
+    """Base of the learners."""
+
+    takes_missing = False
+    """Whether X may contain NaN."""
+
+    def fit(self, task: Task) -> Fitted:
+        """Fit a model to the task."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.takes_missing
+        return tags

@@ -1,0 +1,154 @@
+"""The linear learner: weights and least squares in turn, until neither moves."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from threadpoolctl import threadpool_limits
+
+from plr._parameters import check_integer, check_number
+from plr.candidates import CandidateSets
+from plr.errors import ConvergenceWarning
+from plr.learners.base import Learner, Report, Task
+from plr.learners.scaling import Affine, label_scale, learn_features, learn_target, rescaled
+from plr.weighting.rule import NOTHING
+
+__all__ = ["FittedLinear", "Linear"]
+
+Floats = NDArray[np.float64]
+
+# From this round on steps are halved: weights that chase each other then meet.
+_DAMPED_FROM = 50
+
+
+@dataclass(frozen=True)
+class FittedLinear:
+    """Coefficients in the units of the data."""
+
+    coefficients: Floats
+    intercept: float
+    report: Report
+
+    def predict(self, X: Floats) -> Floats:
+        """Return one prediction per row."""
+        return X @ self.coefficients + self.intercept
+
+
+class Linear(Learner):
+    """A linear model, solved rather than trained.
+
+    Each round weighs the candidates around the current predictions and takes one exact step: least squares on the
+    weighted candidates where the loss is squared, and otherwise on the parabolas that bound the loss (iteratively
+    reweighted least squares). It starts from the candidates' prior means, or from the start's weights.
+
+    Parameters
+    ----------
+    alpha : float, default=0.0
+        Strength of an L2 penalty on the coefficients of scaled features, per row. With 0, collinear features share.
+    max_rounds : int, default=500
+    tol : float, default=1e-6
+        Stop when no prediction moves by more than this, in standard deviations of the labels.
+    scale_features, scale_target : bool, default=True
+        Whether to bring features and labels to mean 0 and standard deviation 1 inside. It matters for ``alpha``, and
+        for weightings and losses whose parameters have units.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.0,
+        max_rounds: int = 500,
+        tol: float = 1e-6,
+        scale_features: bool = True,
+        scale_target: bool = True,
+    ) -> None:
+        self.alpha = alpha
+        self.max_rounds = max_rounds
+        self.tol = tol
+        self.scale_features = scale_features
+        self.scale_target = scale_target
+
+    def fit(self, task: Task) -> FittedLinear:
+        """Fit coefficients to the task."""
+        alpha = check_number("alpha", self.alpha, low=0.0)
+        most = check_integer("max_rounds", self.max_rounds, low=1)
+        tolerance = check_number("tol", self.tol, low=0.0, open_low=True)
+        features = learn_features(task.X, task.sample_weight, self.scale_features)
+        target = learn_target(task.S, task.sample_weight, self.scale_target, single_precision=False)
+        S = rescaled(task.S, target)
+        # Sums come out the same whatever number of threads the linear algebra would otherwise use.
+        with threadpool_limits(limits=1):
+            design = np.column_stack([features.apply(task.X), np.ones(len(S))])
+            solution, report = _solve(design, S, task, alpha, most, tolerance)
+        unit = float(target.scale)
+        coefficients = unit * solution[:-1] / features.scale
+        intercept = unit * float(solution[-1]) + float(target.centre) - float(coefficients @ features.centre)
+        scaled = Report(report.rounds, report.loss, report.noise_scale * unit)
+        return FittedLinear(coefficients, intercept, scaled)
+
+
+def _solve(
+    design: Floats, S: CandidateSets, task: Task, alpha: float, most: int, tolerance: float
+) -> tuple[Floats, Report]:
+    rule, importance = task.rule, task.sample_weight
+    weight = np.ones(len(S)) if importance is None else importance / importance.mean()
+    spread = label_scale(S, importance)
+    state = rule.initial_state(spread)
+    squares = _LeastSquares(design, alpha)
+    solution = squares.solve(_first_target(S, task.start), weight)
+    prediction = design @ solution
+    losses, scales = [], []
+    for done in range(1, most + 1):
+        found = rule.evaluate(prediction, S, state, NOTHING if task.log_q is None else task.log_q)
+        losses.append(float(np.average(found.loss, weights=weight)))
+        if rule.learns_scale:
+            state = rule.update_scale(prediction, S, state, found.weights, weight)
+            scales.append(float(state[0]))
+        step = 1.0 if done < _DAMPED_FROM else 0.5
+        aim = prediction - found.gradient / found.hessian
+        solution = solution + step * (squares.solve(aim, weight * found.hessian) - solution)
+        moved = design @ solution
+        change = float(np.abs(moved - prediction).max())
+        prediction = moved
+        if change <= tolerance * spread and _scale_settled(scales, tolerance):
+            break
+    else:
+        warnings.warn(
+            f"The linear model still moved by {change / spread:.1g} standard deviations after {most} rounds; raise "
+            f"max_rounds, or tol (now {tolerance:g}).",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return solution, Report(done, np.array(losses), np.array(scales))
+
+
+def _first_target(S: CandidateSets, start: Floats | None) -> Floats:
+    return S.mean() if start is None else np.add.reduceat(S.values * start, S.offsets[:-1])
+
+
+def _scale_settled(scales: list[float], tolerance: float) -> bool:
+    return len(scales) < 2 or abs(scales[-1] - scales[-2]) <= max(tolerance, 1e-4) * scales[-2]
+
+
+class _LeastSquares:
+    """Weighted least squares on one design, the factorisation kept while the weights stay proportional."""
+
+    def __init__(self, design: Floats, alpha: float) -> None:
+        self._design = design
+        self._penalty = np.full(design.shape[1], alpha)
+        self._penalty[-1] = 0.0
+        self._weight: Floats | None = None
+        self._inverse: Floats | None = None
+
+    def solve(self, target: Floats, weight: Floats) -> Floats:
+        relative = weight / weight.mean()
+        weighted = self._design * relative[:, None]
+        if self._weight is None or self._inverse is None or not np.array_equal(relative, self._weight):
+            gram = weighted.T @ self._design / len(target) + np.diag(self._penalty)
+            self._inverse = linalg.pinvh(gram)
+            self._weight = relative
+        solution: Floats = self._inverse @ (weighted.T @ target) / len(target)
+        return solution

@@ -1,0 +1,233 @@
+"""The network learner: a multi-layer perceptron trained by plr's own compiled kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr._parameters import check_choice, check_integer, check_number
+from plr.errors import ParameterError
+from plr.learners.base import Learner, Report, Task
+from plr.learners.scaling import Affine, label_scale, learn_features, learn_target, rescaled
+
+if TYPE_CHECKING:
+    from plr.learners.network.network import Network, Settings, Training, Validation
+
+__all__ = ["MLP", "FittedNetwork"]
+
+Floats = NDArray[np.float64]
+
+_MONITORS = ("loss", "evidence")
+# "auto" trains for about this many steps, within these numbers of epochs.
+_AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 20_000, 30, 1000
+
+
+@dataclass(frozen=True)
+class FittedNetwork:
+    """A trained network with the scaling around it."""
+
+    network: Network
+    features: Affine
+    target: Affine
+    report: Report
+
+    def predict(self, X: Floats) -> Floats:
+        """Return one prediction per row, in the units of the labels."""
+        return self.target.undo(self.network.predict(self.features.apply(X)))
+
+
+class MLP(Learner):
+    """A multi-layer perceptron.
+
+    Parameters
+    ----------
+    hidden : sequence of int, default=(20, 30, 10)
+        Units of each hidden layer. ``()`` is a linear model trained by gradient steps.
+    activation : str or sequence of str, default="relu"
+        ``relu``, ``silu``, ``tanh`` or ``identity``; one for all hidden layers, or one for each.
+    epochs : int or "auto", default="auto"
+        Passes over the data. ``"auto"``: as many as make about 20,000 steps, between 30 and 1,000.
+    batch_size : int, default=256
+    optimizer : {"adam", "adamw", "sgd"}, default="adam"
+    learning_rate : float, default=0.005
+    schedule : {"cosine", "constant"}, default="cosine"
+        Whether the learning rate falls to zero over the epochs, along half a cosine, or stays.
+    weight_decay : float, default=0.0
+        Added to the gradient, except in ``adamw``, where it acts directly.
+    momentum : float, default=0.9
+        Of ``sgd``; Adam's first decay rate.
+    validation_fraction : float, optional
+        Share of the rows set aside to choose the best epoch by. None keeps the last epoch, unless ``fit`` is given
+        validation rows.
+    monitor : {"loss", "evidence"}, default="loss"
+        What the best epoch is judged by on validation rows: the rule's own loss on their candidates (with plain labels
+        as validation target, on the labels), or the likelihood of their candidates under a noise model.
+    patience : int, optional
+        Stop after so many epochs without a better one.
+    scale_features, scale_target : bool, default=True
+        Whether to bring features and labels to mean 0 and standard deviation 1 inside.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        What to compute in. ``"auto"`` is float32, but float64 for data of at most one batch, where it costs nothing.
+
+    Examples
+    --------
+    >>> from plr.learners import MLP
+    >>> MLP(hidden=(64, 64), activation="silu", epochs=200)
+    MLP(activation='silu', epochs=200, hidden=(64, 64))
+    """
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (20, 30, 10),
+        activation: str | Sequence[str] = "relu",
+        epochs: int | str = "auto",
+        batch_size: int = 256,
+        optimizer: str = "adam",
+        learning_rate: float = 0.005,
+        schedule: str = "cosine",
+        weight_decay: float = 0.0,
+        momentum: float = 0.9,
+        validation_fraction: float | None = None,
+        monitor: str = "loss",
+        patience: int | None = None,
+        scale_features: bool = True,
+        scale_target: bool = True,
+        dtype: str = "auto",
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+        self.momentum = momentum
+        self.validation_fraction = validation_fraction
+        self.monitor = monitor
+        self.patience = patience
+        self.scale_features = scale_features
+        self.scale_target = scale_target
+        self.dtype = dtype
+
+    def fit(self, task: Task) -> FittedNetwork:
+        """Fit a network to the task."""
+        from plr.learners.network.network import Progress, Validation, kernel_sets, train_network
+
+        task = self._set_rows_aside(task)
+        settings = self.settings(len(task.S))
+        features = learn_features(task.X, task.sample_weight, self.scale_features)
+        single = settings.dtype == "float32"
+        target = learn_target(task.S, task.sample_weight, self.scale_target, single)
+        scaled = rescaled(task.S, target)
+        settings = replace(settings, initial_scale=label_scale(scaled, task.sample_weight))
+        validation = None
+        if task.validation is not None:
+            rows, sets = task.validation
+            validation = Validation(features.apply(rows), rescaled(sets, target), rules=(settings.stop_rule,))
+
+        def tell(progress: Progress) -> None:
+            if task.callback is not None:
+                task.callback(progress.epoch, progress.epochs, progress.loss)
+
+        training = train_network(
+            features.apply(task.X),
+            kernel_sets(scaled, *(() if task.log_q is None else (task.log_q,)), fixed=task.start),
+            task.rule,
+            settings,
+            seed=task.seed,
+            sample_weight=task.sample_weight,
+            validation=validation,
+            callback=tell,
+        )
+        return self._collect(training, settings, validation, features, target, task)
+
+    def settings(self, rows: int) -> Settings:
+        """Check the parameters and return them as the training loop takes them."""
+        from plr.learners.network._activations import ACTIVATIONS
+        from plr.learners.network._optimizers import OPTIMIZERS
+        from plr.learners.network._training import BY_EVIDENCE, BY_LOSS
+        from plr.learners.network.network import Settings
+
+        if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence | np.ndarray):
+            raise ParameterError(f"hidden must be a sequence of layer sizes such as (20, 30, 10), got {self.hidden!r}.")
+        hidden = tuple(check_integer("A hidden layer's size", size, low=1) for size in self.hidden)
+        names = [self.activation] * len(hidden) if isinstance(self.activation, str) else list(self.activation)
+        if len(names) != len(hidden):
+            raise ParameterError(
+                f"activation names {len(names)} functions for {len(hidden)} hidden layers; give one name, or one each."
+            )
+        activations = tuple(check_choice("activation", name, ACTIVATIONS) for name in names)
+        batch_size = check_integer("batch_size", self.batch_size, low=1)
+        dtype = check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
+        if dtype == "auto":
+            dtype = "float64" if rows <= batch_size else "float32"
+        monitor = check_choice("monitor", self.monitor, _MONITORS)
+        return Settings(
+            hidden=hidden,
+            activations=activations,
+            epochs=self._epochs(rows, batch_size),
+            batch_size=batch_size,
+            optimizer=check_choice("optimizer", self.optimizer, OPTIMIZERS),
+            learning_rate=check_number("learning_rate", self.learning_rate, low=0.0, open_low=True),
+            schedule=check_choice("schedule", self.schedule, ("constant", "cosine")),
+            weight_decay=check_number("weight_decay", self.weight_decay, low=0.0),
+            momentum=check_number("momentum", self.momentum, low=0.0, high=0.9999999),
+            dtype="float32" if dtype == "float32" else "float64",
+            patience=0 if self.patience is None else check_integer("patience", self.patience, low=1),
+            stop_rule=BY_LOSS if monitor == "loss" else BY_EVIDENCE,
+        )
+
+    def _epochs(self, rows: int, batch_size: int) -> int:
+        if self.epochs == "auto":
+            steps_per_epoch = -(-rows // batch_size)
+            return int(np.clip(_AUTO_STEPS // steps_per_epoch, _AUTO_FEWEST, _AUTO_MOST))
+        return check_integer("epochs", self.epochs, low=1)
+
+    def _set_rows_aside(self, task: Task) -> Task:
+        if self.validation_fraction is None:
+            return task
+        share = check_number("validation_fraction", self.validation_fraction, low=0.0, high=0.9, open_low=True)
+        if task.validation is not None:
+            raise ParameterError("Give validation rows to fit or a validation_fraction to the learner, not both.")
+        rows = len(task.S)
+        aside = int(round(share * rows))
+        if aside < 1 or aside >= rows:
+            raise ParameterError(f"validation_fraction={share:g} of {rows} rows leaves nothing to train or validate on.")
+        order = np.random.default_rng([task.seed, 1]).permutation(rows)
+        held, kept = np.sort(order[:aside]), np.sort(order[aside:])
+        candidates = np.isin(task.S.row_index, kept)
+        return replace(
+            task,
+            X=task.X[kept],
+            S=task.S[kept],
+            sample_weight=None if task.sample_weight is None else task.sample_weight[kept],
+            log_q=None if task.log_q is None else task.log_q[candidates],
+            start=None if task.start is None else task.start[candidates],
+            validation=(task.X[held], task.S[held]),
+        )
+
+    @staticmethod
+    def _collect(
+        training: Training,
+        settings: Settings,
+        validation: Validation | None,
+        features: Affine,
+        target: Affine,
+        task: Task,
+    ) -> FittedNetwork:
+        chosen = None if validation is None else training.best[settings.stop_rule]
+        unit = float(target.scale)
+        report = Report(
+            rounds=len(training.loss),
+            loss=training.loss,
+            noise_scale=training.scales * unit if task.rule.learns_scale else np.empty(0),
+            validation=training.validation[:, settings.stop_rule] if validation is not None else np.empty(0),
+            best_round=None if chosen is None else chosen.epoch,
+        )
+        return FittedNetwork(training.last if chosen is None else chosen.network, features, target, report)
+

@@ -1,0 +1,102 @@
+"""Scaling of features and labels, learned from training rows and undone in predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.candidates import CandidateSets
+from plr.errors import FeatureError, TargetScaleError
+
+__all__ = ["Affine", "label_scale", "learn_features", "learn_target", "rescaled"]
+
+Floats = NDArray[np.float64]
+
+# Beyond this a float32 network cannot hold a label and still square its error's gradient.
+_LARGEST_FLOAT32_LABEL = 1e18
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Subtract a centre, divide by a scale."""
+
+    centre: Floats
+    scale: Floats
+
+    def apply(self, values: Floats) -> Floats:
+        """Scale."""
+        return (values - self.centre) / self.scale
+
+    def undo(self, values: Floats) -> Floats:
+        """Scale back."""
+        return values * self.scale + self.centre
+
+
+def learn_features(X: Floats, sample_weight: Floats | None, active: bool) -> Affine:
+    """Learn to give each column mean 0 and standard deviation 1; a constant column becomes 0."""
+    columns = X.shape[1]
+    if not active:
+        return Affine(np.zeros(columns), np.ones(columns))
+    centre, scale = _moments(X, sample_weight)
+    bad = ~(np.isfinite(centre) & np.isfinite(scale))
+    if bad.any():
+        column = int(np.flatnonzero(bad)[0])
+        raise FeatureError(f"Column {column} of X has a range too large for float64 arithmetic; rescale it.")
+    return Affine(centre, scale)
+
+
+def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, single_precision: bool) -> Affine:
+    """Learn to give the candidates mean 0 and standard deviation 1, each counted by its prior."""
+    if active:
+        centre, scale = _label_moments(S, sample_weight)
+        if not (np.isfinite(centre) and np.isfinite(scale)):
+            raise TargetScaleError(
+                f"The candidates reach from {S.values.min():g} to {S.values.max():g}, a span beyond float64 arithmetic; "
+                f"rescale them."
+            )
+        return Affine(np.float64(centre), np.float64(scale))
+    largest = float(np.abs(S.values).max())
+    if single_precision and largest > _LARGEST_FLOAT32_LABEL:
+        where = int(np.abs(S.values).argmax())
+        raise TargetScaleError(
+            f"The candidate {S.values[where]:g} in row {int(S.row_index[where])} is too large for float32 training on raw "
+            f'labels. Use scale_target=True, or dtype="float64".'
+        )
+    return Affine(np.float64(0.0), np.float64(1.0))
+
+
+def rescaled(S: CandidateSets, target: Affine) -> CandidateSets:
+    """Return the same sets in the units the learner sees."""
+    return CandidateSets(target.apply(S.values), S.offsets, S.prior)
+
+
+def label_scale(S: CandidateSets, sample_weight: Floats | None = None) -> float:
+    """Return the candidates' standard deviation, each counted by its prior; 1 where they are all equal."""
+    return float(_label_moments(S, sample_weight)[1])
+
+
+def _label_moments(S: CandidateSets, sample_weight: Floats | None) -> tuple[float, float]:
+    weight = S.prior_or_uniform
+    if sample_weight is not None:
+        weight = weight * sample_weight[S.row_index]
+    centre, scale = _moments(S.values[:, None], weight)
+    return float(centre[0]), float(scale[0])
+
+
+def _moments(values: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
+    """Return each column's mean and standard deviation, computed around its middle so that offsets cost no digits.
+
+    A standard deviation that is rounding error of the values counts as zero, and zero is given as 1.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = values.min(axis=0), values.max(axis=0)
+        middle = low / 2 + high / 2
+        span = np.maximum(high - low, np.finfo(float).tiny)
+        unit = (values - middle) / span
+        mean = np.average(unit, axis=0, weights=weight)
+        deviation = np.sqrt(np.average((unit - mean) ** 2, axis=0, weights=weight))
+        noise = 10 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high)) / span
+        scale = np.where(deviation > noise, deviation * span, 1.0)
+        return middle + mean * span, scale
