@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError as _NotFittedError
 __all__ = [
     "CandidateError",
     "ConvergenceWarning",
+    "DataError",
     "DataNotFoundError",
     "DependencyError",
     "DivergenceError",
@@ -79,6 +80,10 @@ class NotFittedError(PlrError, _NotFittedError):
 
 class DependencyError(PlrError, ImportError):
     """An optional package is missing; the message names the extra that brings it."""
+
+
+class DataError(PlrError, ValueError):
+    """A file or table that is not what it should be: unreadable, tampered with, or without the column asked for."""
 
 
 class DataNotFoundError(PlrError, FileNotFoundError):

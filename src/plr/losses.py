@@ -1,4 +1,4 @@
-"""Pointwise losses: what missing one candidate costs.
+r"""Pointwise losses: what missing one candidate costs.
 
 With the residual r = prediction − value, every loss is non-negative and states three things:
 
@@ -6,9 +6,9 @@ With the residual r = prediction − value, every loss is non-negative and state
 loss              value                        derivative in prediction    curvature
 ================  ===========================  ==========================  ========================
 ``squared``       r²                           2r                          2
-``absolute``      \\|r\\|                        sign(r), and 0 at r = 0     1 / max(\\|r\\|, 1e-8)
-``huber``         r²/2 where \\|r\\| ≤ delta,    r, cut at ±delta            1, then delta / \\|r\\|
-                  delta (\\|r\\| − delta/2)
+``absolute``      \|r\|                        sign(r), and 0 at r = 0     1 / max(\|r\|, 1e-8)
+``huber``         r²/2 where \|r\| ≤ delta,    r, cut at ±delta            1, then delta / \|r\|
+                  delta (\|r\| − delta/2)
 ================  ===========================  ==========================  ========================
 
 The curvature is that of the tightest parabola that touches the loss at r and lies above it elsewhere, so a step to the

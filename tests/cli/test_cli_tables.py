@@ -10,8 +10,7 @@ import pytest
 from plr.candidates import CandidateSets
 from plr.cli import _tables
 from plr.cli._tables import read_candidates, read_recipe, read_table, write_table
-from plr.datasets import DataError
-from plr.errors import CandidateError, EmptySetError, ParameterError
+from plr.errors import CandidateError, DataError, EmptySetError, ParameterError
 
 ENDINGS = ["csv", "parquet", "feather", "jsonl"]
 

@@ -6,8 +6,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from plr.datasets import DataError, Dataset, encode, load, load_file, split
-from plr.errors import DataNotFoundError, FeatureError, ParameterError
+from plr.datasets import Dataset, encode, load, load_file, split
+from plr.errors import DataError, DataNotFoundError, FeatureError, ParameterError
 
 
 def dataset(columns, categorical=(), **options):

@@ -14,11 +14,11 @@ import pyarrow.parquet
 import pytest
 
 from plr.cli.datasets import export_datasets
-from plr.datasets import REGISTRY, DataError, available, load, split
+from plr.datasets import REGISTRY, available, load, split
 from plr.datasets import sources as sources_module
 from plr.datasets.parsing import table_digest
 from plr.datasets.sources import read
-from plr.errors import DataNotFoundError, DependencyError, ParameterError
+from plr.errors import DataError, DataNotFoundError, DependencyError, ParameterError
 
 NAMES = list(REGISTRY)
 

@@ -22,8 +22,7 @@ import pyarrow.parquet
 
 from plr.candidates import CandidateSets
 from plr.datasets.files import format_of, read_table
-from plr.datasets.parsing import DataError
-from plr.errors import CandidateError, DataNotFoundError, ParameterError, unknown_name
+from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError, unknown_name
 
 __all__ = [
     "carries_recipe",

@@ -12,7 +12,6 @@ from __future__ import annotations
 from plr.datasets.dataset import Dataset
 from plr.datasets.encoding import encode
 from plr.datasets.loading import Availability, available, dataset_of, load, load_file
-from plr.datasets.parsing import DataError
 from plr.datasets.registry import REGISTRY, Counts, DatasetInfo
 from plr.datasets.splitting import split
 
@@ -20,7 +19,6 @@ __all__ = [
     "REGISTRY",
     "Availability",
     "Counts",
-    "DataError",
     "Dataset",
     "DatasetInfo",
     "available",

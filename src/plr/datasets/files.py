@@ -12,8 +12,7 @@ import pyarrow.feather
 import pyarrow.json
 import pyarrow.parquet
 
-from plr.datasets.parsing import DataError
-from plr.errors import DataNotFoundError, ParameterError
+from plr.errors import DataError, DataNotFoundError, ParameterError
 
 __all__ = ["FORMATS", "format_of", "read_table"]
 

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from plr.datasets.dataset import Dataset
 from plr.datasets.encoding import numbers
 from plr.datasets.files import read_table
-from plr.datasets.parsing import DataError
 from plr.datasets.registry import REGISTRY, find
 from plr.datasets.sources import checked, locate, read
-from plr.errors import DependencyError, unknown_name
+from plr.errors import DataError, DependencyError, unknown_name
 
 __all__ = ["Availability", "available", "dataset_of", "load", "load_file"]
 

@@ -18,13 +18,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from plr.datasets.registry import DatasetInfo, RawFile
-from plr.errors import DependencyError, PlrError
+from plr.errors import DataError, DependencyError
 
-__all__ = ["DataError", "parse_exported", "parse_raw", "table_digest"]
-
-
-class DataError(PlrError, ValueError):
-    """A file whose contents are not what they should be."""
+__all__ = ["parse_exported", "parse_raw", "table_digest"]
 
 
 def parse_raw(content: bytes, info: DatasetInfo) -> pa.Table:

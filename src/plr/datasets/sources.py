@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from plr.datasets.parsing import DataError, parse_exported, parse_raw, table_digest
+from plr.datasets.parsing import parse_exported, parse_raw, table_digest
 from plr.datasets.registry import DatasetInfo
-from plr.errors import DataNotFoundError, DependencyError
+from plr.errors import DataError, DataNotFoundError, DependencyError
 
 __all__ = ["Found", "locate", "read"]
 

@@ -72,7 +72,10 @@ class Report:
 class Fitted(Protocol):
     """What a learner gives back."""
 
-    report: Report
+    @property
+    def report(self) -> Report:
+        """How the fit went."""
+        ...
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""

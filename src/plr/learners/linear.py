@@ -14,7 +14,7 @@ from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.errors import ConvergenceWarning
 from plr.learners.base import Learner, Report, Task
-from plr.learners.scaling import Affine, label_scale, learn_features, learn_target, rescaled
+from plr.learners.scaling import label_scale, learn_features, learn_target, rescaled
 from plr.weighting.rule import NOTHING
 
 __all__ = ["FittedLinear", "Linear"]

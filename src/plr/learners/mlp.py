@@ -136,7 +136,7 @@ class MLP(Learner):
 
         training = train_network(
             features.apply(task.X),
-            kernel_sets(scaled, *(() if task.log_q is None else (task.log_q,)), fixed=task.start),
+            kernel_sets(scaled, log_q=task.log_q, fixed=task.start),
             task.rule,
             settings,
             seed=task.seed,
@@ -195,9 +195,11 @@ class MLP(Learner):
         if task.validation is not None:
             raise ParameterError("Give validation rows to fit or a validation_fraction to the learner, not both.")
         rows = len(task.S)
-        aside = int(round(share * rows))
+        aside = round(share * rows)
         if aside < 1 or aside >= rows:
-            raise ParameterError(f"validation_fraction={share:g} of {rows} rows leaves nothing to train or validate on.")
+            raise ParameterError(
+                f"validation_fraction={share:g} of {rows} rows leaves nothing to train or validate on."
+            )
         order = np.random.default_rng([task.seed, 1]).permutation(rows)
         held, kept = np.sort(order[:aside]), np.sort(order[aside:])
         candidates = np.isin(task.S.row_index, kept)
@@ -230,4 +232,3 @@ class MLP(Learner):
             best_round=None if chosen is None else chosen.epoch,
         )
         return FittedNetwork(training.last if chosen is None else chosen.network, features, target, report)
-

@@ -22,8 +22,8 @@ _LARGEST_FLOAT32_LABEL = 1e18
 class Affine:
     """Subtract a centre, divide by a scale."""
 
-    centre: Floats
-    scale: Floats
+    centre: Floats | np.float64
+    scale: Floats | np.float64
 
     def apply(self, values: Floats) -> Floats:
         """Scale."""
@@ -53,16 +53,16 @@ def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, s
         centre, scale = _label_moments(S, sample_weight)
         if not (np.isfinite(centre) and np.isfinite(scale)):
             raise TargetScaleError(
-                f"The candidates reach from {S.values.min():g} to {S.values.max():g}, a span beyond float64 arithmetic; "
-                f"rescale them."
+                f"The candidates reach from {S.values.min():g} to {S.values.max():g}, a span beyond float64 "
+                f"arithmetic; rescale them."
             )
         return Affine(np.float64(centre), np.float64(scale))
     largest = float(np.abs(S.values).max())
     if single_precision and largest > _LARGEST_FLOAT32_LABEL:
         where = int(np.abs(S.values).argmax())
         raise TargetScaleError(
-            f"The candidate {S.values[where]:g} in row {int(S.row_index[where])} is too large for float32 training on raw "
-            f'labels. Use scale_target=True, or dtype="float64".'
+            f"The candidate {S.values[where]:g} in row {int(S.row_index[where])} is too large for float32 training "
+            f'on raw labels. Use scale_target=True, or dtype="float64".'
         )
     return Affine(np.float64(0.0), np.float64(1.0))
 

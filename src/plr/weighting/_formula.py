@@ -55,6 +55,10 @@ STATE_SIZE = 2  # the second place is for the share of rows whose truth is missi
 
 # A score this far below the row's best adds nothing to a float64 sum.
 _NEGLIGIBLE = -50.0
+# A prior below this counts as zero: its reciprocal, which a lone candidate's share is multiplied by, would overflow.
+_NO_BELIEF = 1e-290
+# Where a row's densities sum to less than this, some may have underflowed that matter; logarithms then take over.
+_FAINT = 1e-250
 # The absolute loss has unbounded curvature at zero; a residual below this counts as this.
 _KINK = 1e-8
 # Powers of a tiny loss overflow; a score is cut here, where differences still are finite.
@@ -80,9 +84,7 @@ class Formula(NamedTuple):
 
 
 @inlined
-def _fill_losses(
-    formula: Formula, prediction: float, values: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
+def _fill_losses(formula: Formula, prediction: float, values: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Write what missing each candidate costs into ``out``."""
     size = values.size
     code = formula.loss
@@ -227,26 +229,25 @@ def _fill_scores(
 
 
 @inlined
-def _scores_to_weights(
-    hard: bool, prior: NDArray[np.float64], weights: NDArray[np.float64]
-) -> None:
-    """Replace scores by shares that sum to one: a softmax times the prior, or all to the highest score where ``hard``."""
+def _scores_to_weights(hard: bool, prior: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+    """Replace scores by shares that sum to one: a softmax times the prior, or all to the highest where ``hard``."""
     size = weights.size
     has_prior = prior.size > 0
     best = -np.inf
     for j in range(size):
-        if weights[j] > best and not (has_prior and prior[j] == 0.0):
+        if weights[j] > best and not (has_prior and prior[j] < _NO_BELIEF):
             best = weights[j]
     total = 0.0
     for j in range(size):
         believed = prior[j] if has_prior else 1.0
         distance = weights[j] - best
-        if believed == 0.0:
+        if believed < _NO_BELIEF:
             share = 0.0
         elif weights[j] == best:
             # Asked before the distance, because the difference of two infinite scores is no number.
             share = believed
-        elif hard or distance <= _NEGLIGIBLE:
+        elif hard or (distance <= _NEGLIGIBLE and not has_prior):
+            # With a prior it may matter after all: the best score may belong to a candidate hardly believed in.
             share = 0.0
         else:
             share = believed * math.exp(distance)
@@ -304,7 +305,7 @@ def row(
         total = _student_shares(formula, prediction, values, prior, state, weights)
         for j in range(values.size):
             weights[j] /= total
-    if not total > 0.0:
+    if not total > _FAINT:
         _fill_scores(formula, prediction, values, log_q, state, weights)
         _scores_to_weights(formula.weighting == IDENTIFICATION, prior, weights)
     return _reduce(formula, prediction, values, weights)
@@ -370,7 +371,7 @@ def row_evidence(
     has_density = log_q.size > 0
     if formula.first == STUDENT and not has_density:
         total = _student_shares(formula, prediction, values, prior, state, weights)
-        if total > 0.0:
+        if total > _FAINT:
             return math.log(total) if has_prior else math.log(total / values.size)
     best = -np.inf
     total = 0.0
@@ -382,6 +383,8 @@ def row_evidence(
             score -= log_q[j]
         if has_prior:
             score += math.log(prior[j])
+        if score == -np.inf:
+            continue
         if score <= best:
             total += math.exp(score - best)
         else:

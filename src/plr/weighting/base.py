@@ -1,4 +1,4 @@
-"""What a weighting is: an object with parameters that never changes, and says what the compiled formula needs to know."""
+"""What a weighting is: an unchanging object with parameters that says what the compiled formula needs to know."""
 
 from __future__ import annotations
 

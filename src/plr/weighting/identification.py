@@ -12,8 +12,8 @@ class Identification(Weighting):
 
         ℓ_min(f(x), S) = min_{y ∈ S} ℓ(f(x), y)
 
-    Consistent where a model without error exists. It believes its own first guess: a start that is far off is confirmed,
-    not corrected. A prior of zero excludes a candidate; otherwise the prior decides only between equals.
+    Consistent where a model without error exists. It believes its own first guess: a start that is far off is
+    confirmed, not corrected. A prior of zero excludes a candidate; otherwise the prior decides only between equals.
 
     References
     ----------

@@ -21,7 +21,7 @@ NOTHING.flags.writeable = False
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only contiguous view: kernels are compiled once for read-only inputs, and these are what they get."""
+    """Return a read-only contiguous view: kernels are compiled once, for read-only inputs."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
@@ -85,7 +85,8 @@ class Rule:
         rows = len(S)
         out = Evaluation(np.empty(S.values.size), np.empty(rows), np.empty(rows), np.empty(rows))
         prior = NOTHING if S.prior is None else S.prior
-        evaluate(self.formula, np.array(prediction, dtype=np.float64), S.values, S.offsets, prior, frozen(log_q), state, *out)
+        centre = np.array(prediction, dtype=np.float64)
+        evaluate(self.formula, centre, S.values, S.offsets, prior, frozen(log_q), state, *out)
         return out
 
     def update_scale(

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 @jit
 def apply_activation(code: int, values: Array, inputs: Array, first: int, count: int, rows: int) -> None:
-    """Replace the units' values by their activation; what went in is kept in ``inputs`` where the derivative needs it."""
+    """Replace the units' values by their activation; what went in is kept in ``inputs`` if the derivative needs it."""
     if code == IDENTITY:
         return
     for u in range(first, first + count):
@@ -41,9 +41,7 @@ def apply_activation(code: int, values: Array, inputs: Array, first: int, count:
 
 
 @jit
-def apply_derivative(
-    code: int, values: Array, inputs: Array, deltas: Array, first: int, count: int, rows: int
-) -> None:
+def apply_derivative(code: int, values: Array, inputs: Array, deltas: Array, first: int, count: int, rows: int) -> None:
     """Multiply the units' deltas by the derivative of their activation."""
     if code == IDENTITY:
         return

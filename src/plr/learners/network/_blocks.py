@@ -66,7 +66,14 @@ def add_product(
             i += 4
         while i < n_in:
             _add_4_by_1(
-                weights, at + o * out_stride + i * in_stride, out_stride, source, first_in + i, target, first_out + o, rows
+                weights,
+                at + o * out_stride + i * in_stride,
+                out_stride,
+                source,
+                first_in + i,
+                target,
+                first_out + o,
+                rows,
             )
             i += 1
         o += 4
@@ -120,7 +127,15 @@ def _add_1_by_1(weight: float, source: Array, a: int, target: Array, z: int, row
 
 @jit
 def add_weight_gradient(
-    deltas: Array, first_out: int, n_out: int, source: Array, first_in: int, n_in: int, gradient: Array, at: int, rows: int
+    deltas: Array,
+    first_out: int,
+    n_out: int,
+    source: Array,
+    first_in: int,
+    n_in: int,
+    gradient: Array,
+    at: int,
+    rows: int,
 ) -> None:
     """Add ``Σ_rows delta_o · source_i`` to the gradient of the weight from input i to output o."""
     o = 0

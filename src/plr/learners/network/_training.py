@@ -397,9 +397,7 @@ def train(
         begin = counters[_CURSOR]
         batch = memory.order[begin : begin + plan.batch_size]
         use_fixed = epoch < plan.fixed_epochs
-        batch_gradient(
-            layout, head, formula, features, sets, sample_weight, batch, use_fixed, plan.learn_scale, memory
-        )
+        batch_gradient(layout, head, formula, features, sets, sample_weight, batch, use_fixed, plan.learn_scale, memory)
         counters[_STEP] += 1
         rate = plan.learning_rate
         if plan.schedule == COSINE:

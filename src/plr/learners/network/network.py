@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -128,22 +129,16 @@ class Training:
     state: Floats
 
 
-def kernel_sets(S: CandidateSets, log_q: Floats = NOTHING, fixed: Floats | None = None) -> Sets:
+def kernel_sets(S: CandidateSets, *, log_q: Floats | None = None, fixed: Floats | None = None) -> Sets:
     """Return candidate sets as the kernels take them."""
-    prior = NOTHING if S.prior is None else S.prior
-    return Sets(
-        frozen(S.values),
-        frozen(S.offsets),
-        frozen(prior),
-        frozen(log_q),
-        frozen(NOTHING if fixed is None else fixed),
-    )
+    optional = (NOTHING if part is None else part for part in (S.prior, log_q, fixed))
+    return Sets(frozen(S.values), frozen(S.offsets), *(frozen(part) for part in optional))
 
 
 def initial_parameters(sizes: list[int], random: np.random.Generator) -> Floats:
     """Draw weights and biases uniformly within 1/√(inputs), layer by layer, as PyTorch's linear layers do."""
     parts = []
-    for n_in, n_out in zip(sizes[:-1], sizes[1:], strict=True):
+    for n_in, n_out in pairwise(sizes):
         bound = 1.0 / np.sqrt(n_in)
         parts.append(random.uniform(-bound, bound, n_in * n_out))
         parts.append(random.uniform(-bound, bound, n_out))
@@ -195,7 +190,8 @@ def train_network(
     )
     rows = np.ascontiguousarray(features, dtype=dtype)
     importance = frozen(NOTHING if sample_weight is None else sample_weight / sample_weight.mean())
-    budget, over = 64, False
+    # The first call takes one step: how long a step takes, and so how soon Ctrl-C is heard, is not known yet.
+    budget, over = 1, False
     while not over:
         began = time.perf_counter()
         over = train(layout, head, rule.formula, plan, rows, sets, importance, memory, monitor, budget)
@@ -207,8 +203,8 @@ def train_network(
         done = int(memory.counters[0])
         if done and not np.isfinite(memory.history[done - 1]):
             raise DivergenceError(
-                f"The training loss became {memory.history[done - 1]} in epoch {done} of {plan.epochs} at learning rate "
-                f"{plan.learning_rate:g}. Try a smaller learning_rate, or scale_target=True if it is off."
+                f"The training loss became {memory.history[done - 1]} in epoch {done} of {plan.epochs}, at learning "
+                f"rate {plan.learning_rate:g}. Try a smaller learning_rate, or scale_target=True if it is off."
             )
         if callback is not None and done:
             callback(Progress(done, plan.epochs, float(memory.history[done - 1])))

@@ -1,0 +1,46 @@
+# make run    the quick benchmark on the seven real data sets: table on the screen, page under runs/quick/report
+# make test   everything the tests check
+# make lint   ruff and mypy
+# Each makes .venv by itself; all it needs is Python 3.11 or later with pip.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run test lint bench theory clean
+
+run: $(VENV)/.runs
+	$(BIN)/plr benchmark --preset quick --out runs/quick
+	$(BIN)/plr report runs/quick -o runs/quick/report
+
+test: $(VENV)/.tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(VENV)/.tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.tests
+	$(BIN)/python benchmarks/bench_training.py
+
+theory: $(VENV)/.runs
+	$(BIN)/python benchmarks/theory.py --out results/theory
+
+clean:
+	rm -rf $(VENV) runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runs: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[datasets,report]'
+	touch $@
+
+# PyTorch comes first and by exact version, so that nothing else pulls in another build of it.
+$(VENV)/.tests: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[torch,datasets,report,dev]'
+	touch $@ $(VENV)/.runs

@@ -1,0 +1,78 @@
+"""Checks of what a user hands to an estimator, in scikit-learn's ways, with plr's errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _num_samples, validate_data
+
+from plr.candidates import CandidateSets
+from plr.errors import FeatureError, LengthError, ParameterError
+from plr.learners.base import Learner
+
+__all__ = ["check_features", "check_sample_weight", "is_plain_target"]
+
+Floats = NDArray[np.float64]
+
+
+def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> Floats:
+    """Return X as a float64 array after scikit-learn's own checks, and record or compare its columns."""
+    try:
+        checked: Floats = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan" if learner.takes_missing else True,
+        )
+    except ValueError as error:
+        raise FeatureError(f"{error}{_where(X)}") from error
+    return checked
+
+
+def check_sample_weight(sample_weight: Any, rows: int) -> Floats:
+    """Return sample weights as one finite, non-negative number per row, not all of them zero."""
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(rows, float(weight))
+    if weight.shape != (rows,):
+        raise LengthError(f"sample_weight has shape {weight.shape}, but there are {rows} rows; give one per row.")
+    bad = ~np.isfinite(weight) | (weight < 0)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ParameterError(f"sample_weight must be finite and not negative; row {row} has {weight[row]}.")
+    if not weight.any():
+        raise ParameterError("sample_weight is zero for every row; at least one must count.")
+    return weight
+
+
+def is_plain_target(y: Any) -> bool:
+    """Return whether a target is plain labels rather than candidate sets."""
+    if isinstance(y, CandidateSets):
+        return False
+    shape = getattr(y, "shape", None)
+    if shape is not None and len(shape) != 1:
+        return len(shape) == 2 and shape[1] == 1
+    if _num_samples(y) == 0:
+        return True
+    first = y.iloc[0] if hasattr(y, "iloc") else y[0]
+    return np.ndim(first) == 0
+
+
+def _where(X: Any) -> str:
+    """Return where X has its first bad entry, or what to do about text, as a sentence to append; empty if unknown."""
+    try:
+        values = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        return " Encode text and dates first, for example with OneHotEncoder in a Pipeline."
+    if values.ndim != 2:
+        return ""
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad) == 0:
+        return ""
+    row, column = (int(k) for k in bad[0])
+    names = getattr(X, "columns", None)
+    name = f" ({names[column]})" if names is not None else ""
+    return f"\nThe first is in row {row}, column {column}{name}; {len(bad)} in all."

@@ -1,0 +1,64 @@
+"""The ``plr`` command: one verb per job, one file per verb.
+
+Results go to stdout, progress and messages to stderr. A user's mistake ends with one line and exit code 2; anything else
+keeps its traceback, because then the mistake is ours.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from plr.cli.benchmark import benchmark_command
+from plr.cli.datasets import datasets_command
+from plr.cli.generate import generate_command
+from plr.cli.report import report_command
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="plr",
+    help="Regression from candidate sets: each row carries several possible labels, one of them true.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("benchmark")(benchmark_command)
+app.command("datasets")(datasets_command)
+app.command("generate")(generate_command)
+app.command("report")(report_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from plr import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped.\n")
+        sys.exit(130)
+    except Exception as error:
+        from plr.errors import PlrError
+
+        if not isinstance(error, PlrError):
+            raise
+        sys.stderr.write(f"plr: {' '.join(str(error).split())}\n")
+        sys.exit(2)
