@@ -21,6 +21,7 @@ from plr._parameters import check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, LengthError, NotFittedError, ParameterError
 from plr.learners import MLP, Fitted, Learner, Task, get_learner
+from plr.learners.rows import take_rows
 from plr.losses import get_loss
 from plr.selection import NoiseModel, fit_noise
 from plr.weighting import Posterior, Weighting, get_weighting
@@ -311,16 +312,7 @@ def out_of_fold(learner: Learner, task: Task, cv: object, groups: NDArray[Any] |
         return learner.fit(task).predict(task.X)
 
     def run(fold: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> Floats:
-        chosen = np.isin(task.S.row_index, train)
-        part = replace(
-            task,
-            X=task.X[train],
-            S=task.S[train],
-            sample_weight=None if task.sample_weight is None else task.sample_weight[train],
-            log_q=None if task.log_q is None else task.log_q[chosen],
-            start=None if task.start is None else task.start[chosen],
-            seed=(task.seed + fold + 1) % 2**31,
-        )
+        part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31)
         return learner.fit(part).predict(task.X[test])
 
     found = Parallel(n_jobs=task.n_jobs, prefer="threads")(

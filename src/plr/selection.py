@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.learners.scaling import label_scale
+from plr.learners.scaling import Affine, learn_target, rescaled
 from plr.losses import Squared
 from plr.weighting.posterior import Posterior
-from plr.weighting.rule import NOTHING, Rule
+from plr.weighting.rule import Rule
 
 __all__ = ["NoiseModel", "fit_noise"]
 
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 _ROUNDS = 100
 _SETTLED = 1e-6
-# Narrower than this share of the labels' spread, noise counts as absent.
+# Narrower than this share of the labels' standard deviation, noise counts as absent.
 _NARROWEST = 1e-9
 
 
@@ -38,39 +38,29 @@ class NoiseModel:
         The family of the noise.
     scale : float
         Its scale, in label units.
+    target : Affine
+        How labels are scaled before anything is computed, so that units of any size will do.
     log_q : float
-        Log density of false labels, the same everywhere.
+        Log density of false labels, the same everywhere, for scaled labels.
     """
 
     weighting: Posterior
     scale: float
+    target: Affine
     log_q: float
 
     def probabilities(self, prediction: Floats, S: CandidateSets) -> Floats:
         """Return each candidate's probability of being the true one, flat."""
         rule = Rule(self.weighting, Squared())
-        return rule.evaluate(prediction, S, rule.initial_state(self.scale)).weights
+        return rule.evaluate(self.target.apply(prediction), rescaled(S, self.target), self._state(rule)).weights
 
     def log_likelihood(self, prediction: Floats, S: CandidateSets) -> Floats:
         """Return each row's log Σ prior · p / q."""
-        from plr.weighting._formula import evidence
-
         rule = Rule(self.weighting, Squared())
-        prior = NOTHING if S.prior is None else S.prior
-        out = np.empty(len(S))
-        state = rule.initial_state(self.scale)
-        evidence(
-            rule.formula,
-            np.array(prediction, dtype=np.float64),
-            S.values,
-            S.offsets,
-            prior,
-            NOTHING,
-            state,
-            np.empty(S.values.size),
-            out,
-        )
-        return out - self.log_q
+        return rule.evidence(self.target.apply(prediction), rescaled(S, self.target), self._state(rule)) - self.log_q
+
+    def _state(self, rule: Rule) -> Floats:
+        return rule.initial_state(self.scale / float(self.target.scale))
 
 
 def fit_noise(
@@ -85,15 +75,16 @@ def fit_noise(
     """
     family = weighting if weighting is not None else Posterior()
     rule = Rule(family, Squared())
-    widest = label_scale(S, sample_weight)
-    state = rule.initial_state(widest)
+    target = learn_target(S, sample_weight, active=True, single_precision=False)
+    centre, sets = target.apply(prediction), rescaled(S, target)
+    state = rule.initial_state(1.0)
     for _ in range(_ROUNDS):
-        weights = rule.evaluate(prediction, S, state).weights
-        updated = rule.update_scale(prediction, S, state, weights, sample_weight)
-        updated[0] = max(updated[0], _NARROWEST * widest)
+        weights = rule.evaluate(centre, sets, state).weights
+        updated = rule.update_scale(centre, sets, state, weights, sample_weight)
+        updated[0] = max(updated[0], _NARROWEST)
         change = abs(float(updated[0]) - float(state[0]))
         state = updated
         if change <= _SETTLED * float(state[0]):
             break
-    span = float(S.values.max() - S.values.min())
-    return NoiseModel(family, float(state[0]), -float(np.log(span)) if span > 0 else 0.0)
+    span = float(sets.values.max() - sets.values.min())
+    return NoiseModel(family, float(state[0]) * float(target.scale), target, -float(np.log(span)) if span > 0 else 0.0)

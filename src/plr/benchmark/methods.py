@@ -18,8 +18,8 @@ Setting = dict[str, float]
 """Hyper-parameters of one fit, by name."""
 
 CustomFit = Callable[["Problem", Setting, "Protocol", int, Callable[[], None]], "list[Fit]"]
-"""``fit(problem, setting, protocol, seed, check)``, one `Fit` for each epoch rule; to call ``check()`` now and then lets
-Ctrl-C through."""
+"""``fit(problem, setting, protocol, seed, check)`` returns one `Fit` for each epoch rule. It calls ``check()`` now and
+then, which lets Ctrl-C through."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ MODELS: dict[str, Model] = {
     # Nothing after the first layer: what the tables of the paper were computed with.
     "mlp": Model((20, 30, 10), ("identity", "relu", "relu")),
     "mlp-relu": Model((20, 30, 10), ("relu", "relu", "relu")),
-    # A chain of linear layers is a linear model, but reaches raw labels far from zero, which one layer does not in time.
+    # A chain of linear layers is a linear model, but reaches raw labels far from zero; one layer does not in time.
     "linear": Model((20, 30, 10), ("identity", "identity", "identity")),
 }
 

@@ -153,7 +153,9 @@ class Protocol:
     @classmethod
     def from_json(cls, text: str) -> Protocol:
         """Read what `to_json` wrote."""
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()
+        }
         values["files"] = tuple(DataFile(**file) for file in values["files"])
         return cls(**values)
 

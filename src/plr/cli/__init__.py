@@ -1,7 +1,7 @@
 """The ``plr`` command: one verb per job, one file per verb.
 
-Results go to stdout, progress and messages to stderr. A user's mistake ends with one line and exit code 2; anything else
-keeps its traceback, because then the mistake is ours.
+Results go to stdout, progress and messages to stderr. A user's mistake ends with one line and exit code 2; anything
+else keeps its traceback, because then the mistake is ours.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:

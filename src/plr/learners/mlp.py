@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from plr._parameters import check_choice, check_integer, check_number
 from plr.errors import ParameterError
 from plr.learners.base import Learner, Report, Task
+from plr.learners.rows import merge_equal_rows, take_rows
 from plr.learners.scaling import Affine, label_scale, learn_features, learn_target, rescaled
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 
 _MONITORS = ("loss", "evidence")
 # "auto" trains for about this many steps, within these numbers of epochs.
-_AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 20_000, 30, 1000
+_AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 4_000, 20, 1000
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,20 @@ class MLP(Learner):
 
     Parameters
     ----------
-    hidden : sequence of int, default=(20, 30, 10)
+    hidden : sequence of int, default=(64, 64)
         Units of each hidden layer. ``()`` is a linear model trained by gradient steps.
     activation : str or sequence of str, default="relu"
         ``relu``, ``silu``, ``tanh`` or ``identity``; one for all hidden layers, or one for each.
     epochs : int or "auto", default="auto"
-        Passes over the data. ``"auto"``: as many as make about 20,000 steps, between 30 and 1,000.
+        Passes over the data. ``"auto"``: as many as make about 4,000 steps, between 20 and 1,000.
     batch_size : int, default=256
-    optimizer : {"adam", "adamw", "sgd"}, default="adam"
+    optimizer : {"adamw", "adam", "sgd"}, default="adamw"
     learning_rate : float, default=0.005
     schedule : {"cosine", "constant"}, default="cosine"
         Whether the learning rate falls to zero over the epochs, along half a cosine, or stays.
-    weight_decay : float, default=0.0
-        Added to the gradient, except in ``adamw``, where it acts directly.
+    weight_decay : float, default=1.0
+        How strongly weights are pulled to zero. In ``adamw`` it acts directly, times the learning rate; in the others
+        it adds to the gradient, where 1.0 would be far too much.
     momentum : float, default=0.9
         Of ``sgd``; Adam's first decay rate.
     validation_fraction : float, optional
@@ -76,20 +78,20 @@ class MLP(Learner):
     Examples
     --------
     >>> from plr.learners import MLP
-    >>> MLP(hidden=(64, 64), activation="silu", epochs=200)
-    MLP(activation='silu', epochs=200, hidden=(64, 64))
+    >>> MLP(hidden=(20, 30, 10), activation="silu", epochs=200)
+    MLP(activation='silu', epochs=200, hidden=(20, 30, 10))
     """
 
     def __init__(
         self,
-        hidden: Sequence[int] = (20, 30, 10),
+        hidden: Sequence[int] = (64, 64),
         activation: str | Sequence[str] = "relu",
         epochs: int | str = "auto",
         batch_size: int = 256,
-        optimizer: str = "adam",
+        optimizer: str = "adamw",
         learning_rate: float = 0.005,
         schedule: str = "cosine",
-        weight_decay: float = 0.0,
+        weight_decay: float = 1.0,
         momentum: float = 0.9,
         validation_fraction: float | None = None,
         monitor: str = "loss",
@@ -120,6 +122,8 @@ class MLP(Learner):
 
         task = self._set_rows_aside(task)
         settings = self.settings(len(task.S))
+        if len(task.S) <= settings.batch_size:
+            task = merge_equal_rows(task)
         features = learn_features(task.X, task.sample_weight, self.scale_features)
         single = settings.dtype == "float32"
         target = learn_target(task.S, task.sample_weight, self.scale_target, single)
@@ -202,16 +206,7 @@ class MLP(Learner):
             )
         order = np.random.default_rng([task.seed, 1]).permutation(rows)
         held, kept = np.sort(order[:aside]), np.sort(order[aside:])
-        candidates = np.isin(task.S.row_index, kept)
-        return replace(
-            task,
-            X=task.X[kept],
-            S=task.S[kept],
-            sample_weight=None if task.sample_weight is None else task.sample_weight[kept],
-            log_q=None if task.log_q is None else task.log_q[candidates],
-            start=None if task.start is None else task.start[candidates],
-            validation=(task.X[held], task.S[held]),
-        )
+        return replace(take_rows(task, kept), validation=(task.X[held], task.S[held]))
 
     @staticmethod
     def _collect(

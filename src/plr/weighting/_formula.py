@@ -111,7 +111,8 @@ def _reduce(
 ) -> tuple[float, float, float]:
     """Return the weighted loss, its derivative and the curvature of its tightest quadratic bound, in the prediction.
 
-    A candidate without weight is passed over, so that its loss may be infinite.
+    A candidate without weight is passed over, so that its loss may be infinite; a weight that is no number is not, so
+    that a network which has left the numbers is seen to have.
     """
     size = values.size
     code = formula.loss
@@ -121,7 +122,7 @@ def _reduce(
     if code == SQUARED:
         for j in range(size):
             weight = weights[j]
-            if weight > 0.0:
+            if weight != 0.0:
                 residual = prediction - values[j]
                 value += weight * residual * residual
                 gradient += 2.0 * weight * residual
@@ -129,7 +130,7 @@ def _reduce(
     elif code == ABSOLUTE:
         for j in range(size):
             weight = weights[j]
-            if weight > 0.0:
+            if weight != 0.0:
                 residual = prediction - values[j]
                 length = abs(residual)
                 value += weight * length
@@ -139,7 +140,7 @@ def _reduce(
         delta = formula.delta
         for j in range(size):
             weight = weights[j]
-            if weight > 0.0:
+            if weight != 0.0:
                 residual = prediction - values[j]
                 length = abs(residual)
                 if length <= delta:
@@ -153,7 +154,7 @@ def _reduce(
     else:
         for j in range(size):
             weight = weights[j]
-            if weight > 0.0:
+            if weight != 0.0:
                 value += weight * formula.value(prediction, values[j])
                 gradient += weight * formula.derivative(prediction, values[j])
                 hessian += weight * formula.curvature(prediction, values[j])

@@ -89,6 +89,16 @@ class Rule:
         evaluate(self.formula, centre, S.values, S.offsets, prior, frozen(log_q), state, *out)
         return out
 
+    def evidence(self, prediction: Floats, S: CandidateSets, state: Floats, log_q: Floats = NOTHING) -> Floats:
+        """Return each row's log Σ prior · p / q under the noise of a posterior weighting."""
+        from plr.weighting._formula import evidence
+
+        out, scratch = np.empty(len(S)), np.empty(S.values.size)
+        prior = NOTHING if S.prior is None else S.prior
+        centre = np.array(prediction, dtype=np.float64)
+        evidence(self.formula, centre, S.values, S.offsets, prior, frozen(log_q), state, scratch, out)
+        return out
+
     def update_scale(
         self, prediction: Floats, S: CandidateSets, state: Floats, weights: Floats, sample_weight: Floats | None = None
     ) -> Floats:

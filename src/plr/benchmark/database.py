@@ -1,0 +1,173 @@
+"""The SQLite file under a store: its tables, how it is opened, and what its errors mean in words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from plr.errors import StoreError
+
+__all__ = ["FILE_NAME", "FORMAT", "connect", "create_tables", "explained", "transaction"]
+
+FILE_NAME = "results.sqlite"
+
+FORMAT = 1
+"""Version of the tables below, in the file's ``user_version``."""
+
+# Marks the file as ours, in SQLite's header.
+_APPLICATION = int.from_bytes(b"plrb", "big")
+
+_TABLES = """
+CREATE TABLE protocol (
+    digest TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    protocol TEXT NOT NULL
+);
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    created TEXT NOT NULL,
+    versions TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    command TEXT,
+    revision TEXT,
+    device TEXT NOT NULL
+);
+CREATE TABLE cells (
+    key TEXT PRIMARY KEY,
+    dataset TEXT NOT NULL,
+    model TEXT NOT NULL,
+    method TEXT NOT NULL,
+    false_labels INTEGER,
+    set_size TEXT NOT NULL,
+    mechanism TEXT NOT NULL,
+    fraction REAL NOT NULL,
+    trial INTEGER NOT NULL,
+    state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'done', 'failed')),
+    attempts INTEGER NOT NULL DEFAULT 0,
+    run INTEGER REFERENCES runs (id),
+    seconds REAL,
+    error TEXT
+);
+CREATE TABLE claims (
+    cell TEXT PRIMARY KEY REFERENCES cells (key),
+    run INTEGER NOT NULL REFERENCES runs (id),
+    place TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started TEXT NOT NULL,
+    heartbeat REAL NOT NULL
+);
+CREATE TABLE fits (
+    cell TEXT NOT NULL REFERENCES cells (key),
+    setting TEXT NOT NULL,
+    rule TEXT NOT NULL,
+    epoch INTEGER,
+    val_loss REAL,
+    val_evidence REAL,
+    val_truth REAL,
+    test_mse REAL,
+    problem TEXT,
+    PRIMARY KEY (cell, setting, rule)
+) WITHOUT ROWID;
+CREATE TRIGGER done_is_done BEFORE UPDATE ON cells WHEN OLD.state = 'done'
+BEGIN SELECT RAISE(ABORT, 'a finished cell never changes'); END;
+"""
+
+
+def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
+    """Open the file and check that it is a store that this version of plr can read; may be empty when ``writing``."""
+    with explained(path):
+        connection = _open(path, writing)
+        try:
+            _check(connection, path, writing)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables inside a transaction that the caller opened."""
+    for statement in _TABLES.replace("; END", "\0 END").split(";\n"):
+        if statement.strip():
+            connection.execute(statement.replace("\0", ";"))
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all or nothing, with no other writer in between."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk may have rolled back already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into one line that says what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {_meaning(error)}") from error
+
+
+def _open(path: Path, writing: bool) -> sqlite3.Connection:
+    if writing:
+        connection = _connection(path, "mode=rwc")
+        connection.execute("PRAGMA journal_mode = WAL")
+        # A finished cell is on the disk before the next begins: neither a crash nor a power cut takes it back.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection
+    connection = _connection(path, "mode=ro")
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        # A file that keeps a log needs a second file beside it, which a read-only folder does not let SQLite make.
+        log = path.with_name(path.name + "-wal")
+        if log.exists() and log.stat().st_size:
+            raise
+        connection.close()
+        connection = _connection(path, "immutable=1")
+    return connection
+
+
+def _connection(path: Path, options: str) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?{options}"
+    return sqlite3.connect(address, isolation_level=None, check_same_thread=False, timeout=60.0, uri=True)
+
+
+def _check(connection: sqlite3.Connection, path: Path, writing: bool) -> None:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application != _APPLICATION:
+        if tables == 0 and writing:
+            return
+        what = "holds nothing yet" if tables == 0 else "is a database of some other program, not a plr benchmark store"
+        raise StoreError(f"{path} {what}.")
+    if version > FORMAT:
+        raise StoreError(f"{path} has format {version}, this plr knows up to {FORMAT}; use a newer plr.")
+
+
+def _meaning(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "disk is full" in text:
+        return "the disk is full; free some space and run the same command again, finished cells are kept."
+    if "readonly" in text or "read-only" in text:
+        return "cannot be written to; check the permissions of the file and its folder."
+    if "not a database" in text or "malformed" in text:
+        return f"is not a usable database ({text}); move it away or choose another folder."
+    if "unable to open" in text:
+        return "cannot be opened; check that the folder can be written to."
+    if "locked" in text:
+        return "is locked by another program for over a minute."
+    return text

@@ -1,0 +1,262 @@
+"""``plr benchmark``: the paper's experiments, and others like them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from plr.benchmark import Protocol
+
+__all__ = ["benchmark_command"]
+
+
+def benchmark_command(
+    preset: Annotated[
+        str, typer.Option(help="What to run unless options below say otherwise: quick, paper, hard or fractions.")
+    ] = "quick",
+    datasets: Annotated[
+        str | None, typer.Option(help="Data sets, comma-separated; a file of your own as FILE:TARGET.")
+    ] = None,
+    sizes: Annotated[str | None, typer.Option(help="Numbers of false labels, comma-separated.")] = None,
+    set_size: Annotated[
+        str | None, typer.Option(help="upto: a random number of false labels per row; fixed: always all.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Methods, comma-separated: the paper's, Posterior, or WEIGHTING:LOSS.")
+    ] = None,
+    models: Annotated[str | None, typer.Option(help="Models, comma-separated: mlp, mlp-relu, linear.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Repetitions, each with its own split.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training rows.")] = None,
+    fractions: Annotated[
+        str | None, typer.Option(help="Shares of the training rows to train on, comma-separated, such as 0.2,1.")
+    ] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            help="Where false labels come from: uniform, gaussian, marginal, units, digits, folding or biased."
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same results.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Fits at a time.", show_default="all cores")] = None,
+    device: Annotated[str, typer.Option(help="What computes: cpu.")] = "cpu",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the results. Run again with the same settings, it goes on where it was.",
+            show_default="plr-benchmark/PRESET-DIGEST",
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder to look for data sets in first, as plr datasets --export makes.")
+    ] = None,
+    selection: Annotated[
+        str | None,
+        typer.Option(
+            help="How epoch and hyper-parameters are chosen: last, loss, evidence, truth, two of them such as "
+            "last+evidence, or all.",
+            show_default="the preset's",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Run the paper's experiments, or others like them, and print measured next to published errors.
+
+    Results are kept in a folder. Stopped at any moment and started again with the same options, the run goes on.
+
+    Example: plr benchmark --preset paper --datasets concrete,housing --trials 3 --out results
+    """
+    overrides = {
+        "datasets": datasets,
+        "models": models,
+        "methods": methods,
+        "sizes": sizes,
+        "set_size": set_size,
+        "mechanism": mechanism,
+        "trials": trials,
+        "epochs": epochs,
+        "fractions": fractions,
+        "seed": seed,
+    }
+    given = {name: value for name, value in overrides.items() if value is not None}
+    protocol = make_protocol(preset, given)
+    answer = benchmark(
+        protocol,
+        out or Path("plr-benchmark") / f"{preset}-{protocol.digest[:8]}",
+        title=preset,
+        workers=workers,
+        device=device,
+        data_dir=data_dir,
+        selection=selection,
+        command=_command(preset, given),
+    )
+    if as_json:
+        typer.echo(json.dumps(answer))
+    else:
+        _print_tables(answer["cells"])
+        typer.echo(f"Results: {answer['store']}", err=True)
+    for failure in answer["failures"]:
+        typer.echo(f"Failed: {failure}", err=True)
+    if answer["failures"]:
+        raise typer.Exit(1)
+
+
+def make_protocol(preset: str, given: dict[str, Any]) -> Protocol:
+    """Return a preset with the settings given in its place, lists as comma-separated text."""
+    from plr.benchmark import get_preset
+
+    changes = dict(given)
+    for name, kind in (("models", str), ("methods", str), ("sizes", int), ("fractions", float)):
+        if name in changes:
+            changes[name] = _parse_list(name, changes[name], kind)
+    if "datasets" in changes:
+        changes["datasets"], changes["files"] = _parse_datasets(changes["datasets"])
+    return dataclasses.replace(get_preset(preset), **changes)
+
+
+def benchmark(
+    protocol: Protocol,
+    out: Path,
+    *,
+    title: str = "benchmark",
+    workers: int | None = None,
+    device: str = "cpu",
+    data_dir: Path | None = None,
+    selection: str | None = None,
+    command: str | None = None,
+) -> dict[str, Any]:
+    """Run what is left of a protocol, with progress on stderr, and return its table, the failures and the folder."""
+    from plr.benchmark import Store, run_benchmark, tabulate
+    from plr.benchmark.display import show_progress
+    from plr.benchmark.selection import parse_selection
+    from plr.errors import ParameterError
+
+    if device != "cpu":
+        raise ParameterError(f"--device {device}: only cpu is available in this version.")
+    chosen = protocol.selection if selection is None else selection
+    if chosen != "all":
+        parse_selection(chosen)
+    try:
+        with show_progress(title) as callback:
+            run_benchmark(protocol, out, workers=workers, data_home=data_dir, command=command, callback=callback)
+    except KeyboardInterrupt:
+        typer.echo(f"Stopped. Finished cells are in {out}; the same command goes on from there.", err=True)
+        raise typer.Exit(130) from None
+    with Store.open(out) as store:
+        return {
+            "cells": tabulate(store.rows(), chosen),
+            "failures": [_describe_failure(cell) for cell in store.failures()],
+            "store": str(out),
+        }
+
+
+def _parse_list(name: str, text: str, kind: Callable[[str], Any]) -> tuple[Any, ...]:
+    from plr.errors import ParameterError
+
+    values = []
+    for part in (part.strip() for part in text.split(",")):
+        try:
+            values.append(kind(part))
+        except ValueError:
+            raise ParameterError(f"--{name} {text}: {part!r} is not a number.") from None
+    return tuple(values)
+
+
+def _parse_datasets(text: str) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    from plr.benchmark import DataFile
+
+    names, files = [], []
+    for part in _parse_list("datasets", text, str):
+        path, colon, target = part.rpartition(":")
+        if colon:
+            files.append(DataFile.read(path, target))
+            names.append(files[-1].name)
+        else:
+            names.append(part)
+    return tuple(names), tuple(files)
+
+
+def _command(preset: str, given: dict[str, Any]) -> str:
+    """Return the command that repeats the run, less the paths that differ from machine to machine."""
+    words = ["plr", "benchmark", "--preset", preset]
+    for name, value in given.items():
+        if name == "datasets":
+            value = ",".join(part.strip().rpartition("/")[2] for part in value.split(","))
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words)
+
+
+def _describe_failure(cell: dict[str, Any]) -> str:
+    size = "" if cell["false_labels"] is None else f" at {cell['false_labels']}"
+    return f"{cell['dataset']} {cell['model']} {cell['method']}{size}, trial {cell['trial']}: {cell['error']}"
+
+
+def _print_tables(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        # A file has no width to fit into; cut columns would be lost.
+        console = Console(width=240)
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["model"], row["fraction"], row["selection"]), []).append(row)
+    for (model, fraction, selection), group in groups.items():
+        share = "" if fraction == 1.0 else f", {fraction:.0%} of the training rows"
+        title = f"Test MSE, {model}, {group[0]['set_size']}, {group[0]['trials']} trials, chosen by {selection}{share}"
+        console.print(_make_table(title, group), "")
+
+
+def _make_table(title: str, rows: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
+    found = {(row["dataset"], row["method"], row["false_labels"]): row for row in rows}
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    sizes = sorted({size for _, _, size in found if size}) or [None]
+    table = Table("data", "method", title=title, title_justify="left", box=None, pad_edge=False)
+    published = any(row["published_mse"] is not None for row in rows)
+    for size in sizes:
+        table.add_column("measured" if size is None else f"{size} false labels", justify="right")
+        if published:
+            table.add_column("published", justify="right", style="dim")
+    for dataset in datasets:
+        here = [[found.get((dataset, method, size)) for size in sizes] for method in methods]
+        least = [_least(line[place] for line in here) for place in range(len(sizes))]
+        for number, (method, line) in enumerate(zip(methods, here, strict=True)):
+            # Supervised has no size of its own; it is what all sizes are measured against.
+            supervised = found.get((dataset, method, 0))
+            texts = []
+            for row, best in zip(line, least, strict=True):
+                texts.append(_measured(row or supervised, row is not None and row["test_mse"] == best))
+                if published:
+                    texts.append(_published(row or supervised))
+            last = number == len(methods) - 1
+            table.add_row(dataset if number == 0 else "", method, *texts, end_section=last)
+    return table
+
+
+def _least(rows: Any) -> float | None:
+    return min((row["test_mse"] for row in rows if row is not None and row["test_mse"] is not None), default=None)
+
+
+def _measured(row: dict[str, Any] | None, best: bool) -> str:
+    if row is None or row["test_mse"] is None:
+        return "-"
+    spread = "" if row["test_mse_std"] is None else f" ± {row['test_mse_std']:.2f}"
+    text = f"{row['test_mse']:.2f}{spread}"
+    return f"[bold]{text}[/bold]" if best else text
+
+
+def _published(row: dict[str, Any] | None) -> str:
+    if row is None or row["published_mse"] is None:
+        return "-"
+    return f"{row['published_mse']:.2f} ± {row['published_std']:.2f}"

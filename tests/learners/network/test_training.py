@@ -1,0 +1,435 @@
+"""The training loop: what it promises about seeds, budgets, threads, best epochs and interruptions."""
+
+from __future__ import annotations
+
+import _thread
+import functools
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import special, stats
+
+from plr import CandidateSets
+from plr.errors import DivergenceError
+from plr.learners.network import network
+from plr.learners.network._heads import DENSITY, Head
+from plr.learners.network._training import BY_EVIDENCE, BY_LOSS, BY_TRUTH, _shuffle, train
+from plr.learners.network.network import Network, Progress, Settings, Training, Validation, kernel_sets, train_network
+from plr.losses import get_loss
+from plr.weighting import WEIGHTINGS, Rule, get_weighting
+
+ROWS, CANDIDATES = 150, 3
+SETTINGS = Settings((6, 5), ("relu", "tanh"), epochs=12, batch_size=40, learning_rate=0.01, dtype="float64")
+every_dtype = pytest.mark.parametrize("dtype", ["float32", "float64"])
+
+
+@functools.cache
+def compiled(weighting: str, loss: str = "squared") -> Rule:
+    return Rule(get_weighting(weighting), get_loss(loss))
+
+
+def problem(seed: int, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray, CandidateSets]:
+    """Features, true labels and candidates around them."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(rows, 4))
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.05 * random.normal(size=rows)
+    table = random.normal(size=(rows, CANDIDATES))
+    table[np.arange(rows), random.integers(0, CANDIDATES, rows)] = y
+    return X, y, CandidateSets.from_padded(table)
+
+
+def fit(weighting: str = "progressive", settings: Settings = SETTINGS, seed: int = 0, **more: Any) -> Training:
+    X, _, S = problem(0)
+    return train_network(X, kernel_sets(S), compiled(weighting), settings, seed=seed, **more)
+
+
+def validation(*rules: int, truth: bool = True) -> Validation:
+    X, y, S = problem(1, 70)
+    return Validation(X, S, truth=y if truth else None, rules=rules)
+
+
+def assert_same(one: Training, other: Training) -> None:
+    """Bit for bit, in all that training gives."""
+    assert_array_equal(one.last.parameters, other.last.parameters)
+    for name in ("loss", "scales", "validation", "state"):
+        assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert one.best.keys() == other.best.keys()
+    for rule in one.best:
+        assert one.best[rule][:2] == other.best[rule][:2]
+        assert_array_equal(one.best[rule].network.parameters, other.best[rule].network.parameters)
+
+
+class TestReproducible:
+    @every_dtype
+    @pytest.mark.parametrize("weighting", WEIGHTINGS)
+    def test_same_seed_same_bits(self, weighting: str, dtype: str) -> None:
+        settings = replace(SETTINGS, dtype=dtype)
+        assert_same(fit(weighting, settings), fit(weighting, settings))
+        other = fit(weighting, settings, seed=1)
+        assert not np.allclose(fit(weighting, settings).last.parameters, other.last.parameters)
+        assert other.last.parameters.dtype == dtype
+
+    @every_dtype
+    @pytest.mark.parametrize("budget", [1, 7, 10_000])
+    def test_steps_per_call(self, monkeypatch: pytest.MonkeyPatch, budget: int, dtype: str) -> None:
+        settings = replace(SETTINGS, dtype=dtype, schedule="cosine")
+        judge = validation(BY_LOSS, BY_EVIDENCE, BY_TRUTH)
+        usual = fit("posterior", settings, validation=judge)
+        calls = []
+
+        def few_steps(*arguments: Any) -> bool:
+            calls.append(budget)
+            return train(*arguments[:-1], budget)
+
+        monkeypatch.setattr(network, "train", few_steps)
+        assert_same(usual, fit("posterior", settings, validation=judge))
+        assert len(calls) == -(-48 // budget)
+
+    @pytest.mark.parametrize("seconds", [0.0, 1e9])
+    def test_seconds_between_looks(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        usual = fit()
+        monkeypatch.setattr(network, "_SECONDS_BETWEEN_LOOKS", seconds)
+        assert_same(usual, fit())
+
+    @every_dtype
+    def test_threads(self, dtype: str) -> None:
+        settings = replace(SETTINGS, dtype=dtype)
+        serial = [fit("posterior", settings, seed) for seed in range(6)]
+        with ThreadPoolExecutor(4) as pool:
+            parallel = list(pool.map(lambda seed: fit("posterior", settings, seed), range(6)))
+        for one, other in zip(serial, parallel, strict=True):
+            assert_same(one, other)
+
+    def test_inputs_are_left_alone(self) -> None:
+        X, _, S = problem(0)
+        weight = np.linspace(1, 2, ROWS)
+        before = X.copy(), S.values.copy(), weight.copy()
+        train_network(X, kernel_sets(S), compiled("average"), SETTINGS, seed=0, sample_weight=weight)
+        for array, copy in zip((X, S.values, weight), before, strict=True):
+            assert_array_equal(array, copy)
+
+    def test_watching_changes_nothing(self) -> None:
+        plain = fit("posterior")
+        watched = fit("posterior", validation=validation(BY_LOSS, BY_EVIDENCE), callback=lambda progress: None)
+        assert_array_equal(plain.last.parameters, watched.last.parameters)
+        assert_array_equal(plain.loss, watched.loss)
+        assert plain.best == {}
+        assert plain.validation.size == 0
+
+    def test_longer_training_begins_alike(self) -> None:
+        """With a constant rate, twelve epochs pass through what five epochs end at."""
+        assert_array_equal(fit(settings=replace(SETTINGS, epochs=5)).loss, fit().loss[:5])
+
+
+class TestShuffle:
+    def test_permutation_and_fresh(self) -> None:
+        order, random = np.arange(101), np.array([12345], dtype=np.uint64)
+        seen = set()
+        for _ in range(20):
+            _shuffle(order, random)
+            assert_array_equal(np.sort(order), np.arange(101))
+            seen.add(order.tobytes())
+        assert len(seen) == 20
+
+    def test_even(self) -> None:
+        """Every row is as likely in every place."""
+        order, random = np.arange(6), np.array([1], dtype=np.uint64)
+        counts = np.zeros((6, 6))
+        for _ in range(6000):
+            _shuffle(order, random)
+            counts[order, np.arange(6)] += 1
+        assert stats.chisquare(counts.ravel()).pvalue > 1e-3
+
+    def test_each_row_once_an_epoch(self) -> None:
+        """A network that does not move has the same loss in each epoch, only if each epoch sees each row once."""
+        still = replace(SETTINGS, learning_rate=1e-300)
+        losses = fit("progressive", still).loss
+        assert_allclose(losses, losses[0], rtol=1e-12)
+        whole = fit("progressive", replace(still, batch_size=ROWS)).loss
+        assert_allclose(losses, whole, rtol=1e-12)
+
+    def test_order_matters_to_what_is_learned(self) -> None:
+        """Otherwise nothing above shows that rows are shuffled at all."""
+        X, _, S = problem(0)
+        swapped = np.arange(ROWS)[::-1]
+        forwards = fit()
+        backwards = train_network(X[swapped], kernel_sets(S[swapped]), compiled("progressive"), SETTINGS, seed=0)
+        assert not np.array_equal(forwards.last.parameters, backwards.last.parameters)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The scores of epochs once more, by NumPy and SciPy
+
+
+def rows_of(S: CandidateSets) -> np.ndarray:
+    return np.asarray(S)
+
+
+def numpy_loss(weighting: str, prediction: np.ndarray, S: CandidateSets, scale: float) -> float:
+    residual = prediction[:, None] - rows_of(S)
+    score = {
+        "average": 0 * residual,
+        "identification": -1e12 * residual**2,
+        "progressive": 10 / np.abs(residual),
+        "posterior": stats.t(3, scale=scale).logpdf(residual),
+    }[weighting]
+    return float((special.softmax(score, axis=1) * residual**2).sum(1).mean())
+
+
+def numpy_next_scale(prediction: np.ndarray, S: CandidateSets, scale: float) -> float:
+    residual = prediction[:, None] - rows_of(S)
+    weights = special.softmax(stats.t(3, scale=scale).logpdf(residual), axis=1)
+    return float(np.sqrt((weights * 4 * residual**2 / (3 + (residual / scale) ** 2)).sum(1).mean()))
+
+
+def numpy_evidence(prediction: np.ndarray, S: CandidateSets, scale: float) -> float:
+    terms = stats.t(3, scale=scale).logpdf(prediction[:, None] - rows_of(S)) - np.log(S.sizes[:, None])
+    return float(special.logsumexp(terms, axis=1).mean())
+
+
+class TestBestEpoch:
+    @pytest.mark.parametrize("weighting", WEIGHTINGS)
+    def test_scores_and_networks(self, weighting: str) -> None:
+        judge = validation(BY_LOSS, BY_EVIDENCE, BY_TRUTH)
+        settings = replace(SETTINGS, learning_rate=0.05, initial_scale=0.8)
+        training = fit(weighting, settings, validation=judge)
+        networks = [fit(weighting, replace(settings, epochs=k + 1)).last for k in range(settings.epochs)]
+        assert_array_equal(networks[-1].parameters, training.last.parameters)
+
+        scale = 0.8
+        for epoch, trained in enumerate(networks):
+            prediction = trained.predict(judge.features)
+            scale = numpy_next_scale(prediction, judge.sets, scale)
+            wanted = [
+                numpy_loss(weighting, prediction, judge.sets, training.scales[epoch]),
+                -numpy_evidence(prediction, judge.sets, scale),
+                np.mean((prediction - judge.truth) ** 2),
+            ]
+            assert_allclose(training.validation[epoch], wanted, rtol=1e-9, err_msg=f"epoch {epoch}")
+
+        assert training.best.keys() == {BY_LOSS, BY_EVIDENCE, BY_TRUTH}
+        for rule, best in training.best.items():
+            assert best.epoch == training.validation[:, rule].argmin()
+            assert best.score == training.validation[:, rule].min()
+            assert_array_equal(best.network.parameters, networks[best.epoch].parameters)
+        assert any(best.epoch < settings.epochs - 1 for best in training.best.values())
+
+    def test_only_the_rules_wanted(self) -> None:
+        training = fit(validation=validation(BY_TRUTH))
+        assert training.best.keys() == {BY_TRUTH}
+        assert np.isnan(training.validation[:, [BY_LOSS, BY_EVIDENCE]]).all()
+        assert np.isfinite(training.validation[:, BY_TRUTH]).all()
+
+    def test_own_loss_and_evidence_on_different_targets(self) -> None:
+        """The paper's AVGV trains on means; its common score is still taken on the candidates."""
+        X, _, S = problem(1, 70)
+        means = CandidateSets.from_lists(S.mean()[:, None])
+        judge = Validation(X, means, candidates=S, rules=(BY_LOSS, BY_EVIDENCE))
+        training = fit("average", validation=judge)
+        alone = fit("average", validation=Validation(X, S, rules=(BY_EVIDENCE,)))
+        assert_array_equal(training.validation[:, BY_EVIDENCE], alone.validation[:, BY_EVIDENCE])
+        prediction = training.best[BY_LOSS].network.predict(X)
+        assert_allclose(training.best[BY_LOSS].score, np.mean((prediction - S.mean()) ** 2), rtol=1e-9)
+
+    @every_dtype
+    def test_float32_too(self, dtype: str) -> None:
+        judge = validation(BY_TRUTH)
+        best = fit(settings=replace(SETTINGS, dtype=dtype), validation=judge).best[BY_TRUTH]
+        assert_allclose(np.mean((best.network.predict(judge.features) - judge.truth) ** 2), best.score, rtol=1e-12)
+
+    @pytest.mark.parametrize("rule", [BY_LOSS, BY_EVIDENCE, BY_TRUTH])
+    @pytest.mark.parametrize("patience", [1, 3])
+    def test_patience(self, rule: int, patience: int) -> None:
+        X, y, _ = problem(1, 70)
+        opposite = Validation(X, CandidateSets.from_lists(-y[:, None]), truth=-y, rules=(rule,))
+        settings = replace(SETTINGS, epochs=200, patience=patience, stop_rule=rule, learning_rate=0.02)
+        training = fit("average", settings, validation=opposite)
+        done = len(training.loss)
+        assert done == training.best[rule].epoch + patience + 1 < 200
+        assert training.best[rule].epoch == training.validation[:, rule].argmin()
+        assert len(training.validation) == len(training.scales) == done
+
+    def test_patience_by_the_stop_rule_alone(self) -> None:
+        """Another rule that is watched as well does not stop training."""
+        X, y, S = problem(1, 70)
+        judge = Validation(X, S, truth=-y, rules=(BY_LOSS, BY_TRUTH))
+        settings = replace(SETTINGS, epochs=40, patience=2)
+        by_truth = fit("average", replace(settings, stop_rule=BY_TRUTH), validation=judge)
+        by_loss = fit("average", replace(settings, stop_rule=BY_LOSS), validation=judge)
+        assert len(by_truth.loss) < len(by_loss.loss)
+
+    def test_no_patience_without_validation(self) -> None:
+        assert len(fit(settings=replace(SETTINGS, patience=1)).loss) == SETTINGS.epochs
+
+
+class TestState:
+    def test_noise_scale_follows_em(self) -> None:
+        """Around a network that does not move, each epoch is one round of expectation-maximisation."""
+        X, _, S = problem(0)
+        training = fit("posterior", replace(SETTINGS, learning_rate=1e-300, initial_scale=2.0))
+        prediction, scale = training.last.predict(X), 2.0
+        for epoch in range(SETTINGS.epochs):
+            assert_allclose(training.loss[epoch], numpy_loss("posterior", prediction, S, scale), rtol=1e-9)
+            scale = numpy_next_scale(prediction, S, scale)
+            assert_allclose(training.scales[epoch], scale, rtol=1e-9)
+        assert training.state[0] == training.scales[-1]
+
+    def test_weightings_without_a_scale_leave_it(self) -> None:
+        assert_array_equal(fit("progressive", replace(SETTINGS, initial_scale=0.3)).scales, 0.3)
+
+    def test_start_weights_for_the_first_epochs(self) -> None:
+        X, _, S = problem(0)
+        fixed = np.random.default_rng(5).dirichlet(np.ones(CANDIDATES), ROWS)
+        settings = replace(SETTINGS, learning_rate=1e-300, epochs=4, fixed_epochs=2)
+        sets = kernel_sets(S, fixed=fixed.ravel())
+        training = train_network(X, sets, compiled("identification"), settings, seed=0)
+        residual = training.last.predict(X)[:, None] - rows_of(S)
+        given, nearest = np.mean((fixed * residual**2).sum(1)), np.mean((residual**2).min(1))
+        assert_allclose(training.loss, [given, given, nearest, nearest], rtol=1e-9)
+
+    @pytest.mark.parametrize("weighting", WEIGHTINGS)
+    def test_one_candidate_each_is_supervision(self, weighting: str) -> None:
+        X, y, _ = problem(0)
+        plain = kernel_sets(CandidateSets.from_lists(y[:, None]))
+        wanted = train_network(X, plain, compiled("average"), SETTINGS, seed=0)
+        found = train_network(X, plain, compiled(weighting), SETTINGS, seed=0)
+        assert_array_equal(found.last.parameters, wanted.last.parameters)
+        assert found.loss[-1] < 0.5 * found.loss[0]
+
+    def test_sample_weight_is_repetition(self) -> None:
+        X, _, S = problem(0)
+        counts = np.random.default_rng(2).integers(0, 3, ROWS)
+        rows = np.repeat(np.arange(ROWS), counts)
+        settings = replace(SETTINGS, batch_size=10_000, epochs=30)
+        weighted = train_network(X, kernel_sets(S), compiled("posterior"), settings, seed=0, sample_weight=3.0 * counts)
+        repeated = train_network(X[rows], kernel_sets(S[rows]), compiled("posterior"), settings, seed=0)
+        assert_allclose(weighted.loss, repeated.loss, rtol=1e-7)
+        assert_allclose(weighted.scales, repeated.scales, rtol=1e-7)
+        assert_allclose(weighted.last.predict(X), repeated.last.predict(X), rtol=1e-6, atol=1e-6)
+
+    @every_dtype
+    def test_learns(self, dtype: str) -> None:
+        X, y, _ = problem(0)
+        settings = replace(SETTINGS, epochs=300, dtype=dtype)
+        predicted = fit("progressive", settings).last.predict(X)
+        assert np.mean((predicted - y) ** 2) < 0.2 * np.var(y)
+
+    def test_density_head(self) -> None:
+        X, _, S = problem(0)
+        held, _, T = problem(1, 70)
+        bins, head = 9, Head(DENSITY, -3.0, 0.75)
+        training = train_network(
+            X,
+            kernel_sets(S),
+            compiled("average"),
+            replace(SETTINGS, epochs=60),
+            seed=0,
+            head=head,
+            outputs=bins,
+            validation=Validation(held, T),
+        )
+        assert training.loss[-1] < training.loss[0] - 0.1
+
+        def mean_loss(trained: Network) -> float:
+            heights = special.softmax(trained.outputs(held), axis=1) / 0.75
+            heights[:, [0, -1]] *= 2
+            centres = -3.0 + 0.75 * np.arange(bins)
+            density = [np.interp(labels, centres, height) for labels, height in zip(rows_of(T), heights, strict=True)]
+            return -float(np.log(np.mean(density, axis=1)).mean())
+
+        best = training.best[BY_LOSS]
+        assert best.epoch == training.validation[:, BY_LOSS].argmin()
+        assert_allclose(mean_loss(best.network), best.score, rtol=1e-9)
+        assert_allclose(mean_loss(training.last), training.validation[-1, BY_LOSS], rtol=1e-9)
+
+
+class TestInterruptions:
+    @pytest.mark.parametrize("weighting", WEIGHTINGS)
+    @pytest.mark.parametrize(("dtype", "rate"), [("float32", 1e30), ("float64", 1e200)])
+    def test_divergence(self, weighting: str, dtype: str, rate: float) -> None:
+        wild = replace(SETTINGS, dtype=dtype, optimizer="sgd", learning_rate=rate)
+        with pytest.raises(DivergenceError, match=r"loss became (nan|inf) in epoch \d+ of 12.*smaller learning_rate"):
+            fit(weighting, wild)
+
+    def test_callback(self) -> None:
+        heard: list[Progress] = []
+        training = fit(settings=replace(SETTINGS, epochs=300), callback=heard.append)
+        epochs = [progress.epoch for progress in heard]
+        assert epochs == sorted(epochs)
+        assert epochs[-1] == 300
+        for progress in heard:
+            assert progress.epochs == 300
+            assert progress.loss == training.loss[progress.epoch - 1]
+
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
+    def test_exception_in_callback(self, kind: type[BaseException]) -> None:
+        def stop(progress: Progress) -> None:
+            raise kind("enough")
+
+        began = time.perf_counter()
+        with pytest.raises(kind, match="enough"):
+            fit(settings=replace(SETTINGS, epochs=1_000_000), callback=stop)
+        assert time.perf_counter() - began < 3
+
+    def test_interrupt_from_the_keyboard(self) -> None:
+        forever = replace(SETTINGS, epochs=3_000_000)
+        timer = threading.Timer(0.4, _thread.interrupt_main)
+        began = time.perf_counter()
+        timer.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                fit(settings=forever)
+        finally:
+            timer.cancel()
+        assert time.perf_counter() - began < 3
+
+    def test_first_look_comes_after_one_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Steps may be slow; until their pace is known nobody should have to wait for many."""
+        budgets = []
+
+        def remember(*arguments: Any) -> bool:
+            budgets.append(arguments[-1])
+            return train(*arguments)
+
+        monkeypatch.setattr(network, "train", remember)
+        fit()
+        assert budgets[0] == 1
+
+    def test_other_threads_go_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The GIL is released: this thread keeps ticking while another is inside one long call."""
+        longest = 0.0
+
+        def timed(*arguments: Any) -> bool:
+            nonlocal longest
+            began = time.perf_counter()
+            over = train(*arguments)
+            longest = max(longest, time.perf_counter() - began)
+            return over
+
+        monkeypatch.setattr(network, "train", timed)
+        monkeypatch.setattr(network, "_SECONDS_BETWEEN_LOOKS", 1e9)
+        fit()
+        longest = 0.0
+        worker = threading.Thread(target=lambda: fit(settings=replace(SETTINGS, epochs=12_000)))
+        gaps, last = [], time.perf_counter()
+        worker.start()
+        while worker.is_alive():
+            time.sleep(0.001)
+            gaps.append(time.perf_counter() - last)
+            last += gaps[-1]
+        assert longest > 0.3, "too short a call to show anything"
+        assert max(gaps) < 0.5 * longest
+
+
+@pytest.mark.parametrize("make", [lambda: fit("average"), lambda: fit("posterior")])
+def test_recorded_length(make: Callable[[], Training]) -> None:
+    training = make()
+    assert len(training.loss) == len(training.scales) == SETTINGS.epochs
+    assert np.isfinite(training.loss).all()
