@@ -25,6 +25,7 @@ def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> 
             X,
             reset=reset,
             dtype=np.float64,
+            order="C",  # sums then run in one order, whatever kind of table the rows came in
             ensure_all_finite="allow-nan" if learner.takes_missing else True,
         )
     except ValueError as error:

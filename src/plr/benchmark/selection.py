@@ -7,12 +7,15 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plr._parameters import check_choice
 from plr.errors import ParameterError
 
-__all__ = ["EPOCH_RULES", "SCORES", "SELECTIONS", "choose", "parse_selection", "summarise", "tabulate"]
+if TYPE_CHECKING:
+    from plr.benchmark.protocol import Protocol
+
+__all__ = ["EPOCH_RULES", "SCORES", "SELECTIONS", "choose", "in_order", "parse_selection", "summarise", "tabulate"]
 
 EPOCH_RULES = ("last", "loss", "evidence", "truth")
 """Which epoch's network is kept: the last, or the best on validation rows by the method's own loss on their candidates,
@@ -112,6 +115,23 @@ def tabulate(rows: Iterable[Row], selection: str = "last", *, per: str = "trial"
     fits = list(rows)
     names = SELECTIONS if selection == "all" else (selection,)
     return [row for name in names for row in summarise(choose(fits, name, per=per))]
+
+
+def in_order(rows: Iterable[Row], protocol: Protocol) -> list[Row]:
+    """Sort rows as the protocol names data sets, models and methods; sizes ascend."""
+    places = [
+        {name: place for place, name in enumerate(names)}
+        for names in (protocol.models, protocol.datasets, protocol.methods)
+    ]
+
+    def place(row: Row) -> tuple[Any, ...]:
+        # A method that brings its own model comes after those of the protocol.
+        named = [
+            known.get(row[name], len(known)) for name, known in zip(("model", "dataset", "method"), places, strict=True)
+        ]
+        return (*named, row["false_labels"] or 0, row["fraction"])
+
+    return sorted(rows, key=place)
 
 
 def _best_setting(group: list[Row], column: str) -> str:

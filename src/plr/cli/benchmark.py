@@ -136,7 +136,7 @@ def benchmark(
     """Run what is left of a protocol, with progress on stderr, and return its table, the failures and the folder."""
     from plr.benchmark import Store, run_benchmark, tabulate
     from plr.benchmark.display import show_progress
-    from plr.benchmark.selection import parse_selection
+    from plr.benchmark.selection import in_order, parse_selection
     from plr.errors import ParameterError
 
     if device != "cpu":
@@ -152,7 +152,7 @@ def benchmark(
         raise typer.Exit(130) from None
     with Store.open(out) as store:
         return {
-            "cells": tabulate(store.rows(), chosen),
+            "cells": in_order(tabulate(store.rows(), chosen), protocol),
             "failures": [_describe_failure(cell) for cell in store.failures()],
             "store": str(out),
         }
@@ -211,7 +211,9 @@ def _print_tables(rows: list[dict[str, Any]]) -> None:
         groups.setdefault((row["model"], row["fraction"], row["selection"]), []).append(row)
     for (model, fraction, selection), group in groups.items():
         share = "" if fraction == 1.0 else f", {fraction:.0%} of the training rows"
-        title = f"Test MSE, {model}, {group[0]['set_size']}, {group[0]['trials']} trials, chosen by {selection}{share}"
+        number = group[0]["trials"]
+        trials = "1 trial" if number == 1 else f"{number} trials"
+        title = f"Test MSE, {model}, {group[0]['set_size']}, {trials}, chosen by {selection}{share}"
         console.print(_make_table(title, group), "")
 
 

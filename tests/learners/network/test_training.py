@@ -316,9 +316,10 @@ class TestState:
 
     @every_dtype
     def test_learns(self, dtype: str) -> None:
-        X, y, _ = problem(0)
-        settings = replace(SETTINGS, epochs=300, dtype=dtype)
-        predicted = fit("progressive", settings).last.predict(X)
+        X, y, S = problem(0, 1500)
+        settings = replace(SETTINGS, epochs=60, dtype=dtype)
+        training = train_network(X, kernel_sets(S), compiled("progressive"), settings, seed=0)
+        predicted = training.last.predict(X)
         assert np.mean((predicted - y) ** 2) < 0.2 * np.var(y)
 
     def test_density_head(self) -> None:
@@ -409,22 +410,21 @@ class TestInterruptions:
         def timed(*arguments: Any) -> bool:
             nonlocal longest
             began = time.perf_counter()
-            over = train(*arguments)
+            over = train(*arguments[:-1], 1_000_000_000)
             longest = max(longest, time.perf_counter() - began)
             return over
 
         monkeypatch.setattr(network, "train", timed)
-        monkeypatch.setattr(network, "_SECONDS_BETWEEN_LOOKS", 1e9)
         fit()
         longest = 0.0
-        worker = threading.Thread(target=lambda: fit(settings=replace(SETTINGS, epochs=12_000)))
+        worker = threading.Thread(target=lambda: fit(settings=replace(SETTINGS, epochs=40_000)))
         gaps, last = [], time.perf_counter()
         worker.start()
         while worker.is_alive():
             time.sleep(0.001)
             gaps.append(time.perf_counter() - last)
             last += gaps[-1]
-        assert longest > 0.3, "too short a call to show anything"
+        assert longest > 0.1, "too short a call to show anything"
         assert max(gaps) < 0.5 * longest
 
 
