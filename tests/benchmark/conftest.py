@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -16,6 +18,25 @@ protocol = Protocol.from_json(sys.argv[1])
 print("ready", flush=True)
 summary = run_benchmark(protocol, sys.argv[2], workers=int(sys.argv[3]), command="test")
 print("finished", summary.finished, summary.failed, flush=True)
+"""
+
+# Forks a runner for every line it reads: each is a process to be killed, without the seconds that imports take.
+_NURSERY = """
+import os, sys
+from plr.benchmark import Protocol, expand, run_benchmark
+from plr.benchmark.execution import run_cell
+from plr.benchmark.problems import Workbench
+protocol = Protocol.from_json(sys.argv[1])
+for cell in expand(protocol)[:1]:
+    run_cell(cell, Workbench(protocol))
+while sys.stdin.readline():
+    child = os.fork()
+    if child == 0:
+        run_benchmark(protocol, sys.argv[2], workers=2)
+        os._exit(0)
+    print(child, flush=True)
+    sys.stdin.readline()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
@@ -34,20 +55,20 @@ def tiny():
 
 
 @pytest.fixture
-def start_runner():
-    """Start a runner and wait until it has imported everything; none outlives the test."""
+def start_process():
+    """Start Python on some code; no process outlives the test."""
     started = []
 
-    def start(protocol, folder, workers=2):
+    def start(code, *arguments):
         process = subprocess.Popen(
-            [sys.executable, "-c", _RUNNER, protocol.to_json(), str(folder), str(workers)],
+            [sys.executable, "-c", code, *map(str, arguments)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )
         started.append(process)
-        assert process.stdout.readline() == "ready\n", process.stderr.read()
         return process
 
     yield start
@@ -55,6 +76,40 @@ def start_runner():
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def start_runner(start_process):
+    """Start a runner and wait until it has imported everything."""
+
+    def start(protocol, folder, workers=2):
+        process = start_process(_RUNNER, protocol.to_json(), folder, workers)
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        return process
+
+    return start
+
+
+@pytest.fixture
+def killed_runner(start_process):
+    """Start a runner and kill it after some seconds; return its exit status."""
+    nurseries = {}
+
+    def run(protocol, folder, seconds):
+        if folder not in nurseries:
+            nurseries[folder] = start_process(_NURSERY, protocol.to_json(), folder)
+        nursery = nurseries[folder]
+        nursery.stdin.write("go\n")
+        nursery.stdin.flush()
+        child = int(nursery.stdout.readline())
+        time.sleep(seconds)
+        # Until the nursery is told to, it does not ask for the child's status, so the number still is the child's.
+        os.kill(child, signal.SIGKILL)
+        nursery.stdin.write("over\n")
+        nursery.stdin.flush()
+        return int(nursery.stdout.readline())
+
+    return run
 
 
 @pytest.fixture

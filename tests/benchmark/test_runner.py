@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_progress_ends_with_nothing_left(tiny, tmp_path):
     run_benchmark(tiny, tmp_path, workers=2, callback=seen.append)
     assert seen[-1].done == seen[-1].total == len(expand(tiny))
     assert seen[-1].remaining_work == pytest.approx(0)
-    assert all(before.done <= after.done for before, after in zip(seen, seen[1:], strict=False))
+    assert all(before.done <= after.done for before, after in pairwise(seen))
 
 
 def test_error_in_the_callback_stops_the_run_and_keeps_what_is_done(undisturbed, tiny, tmp_path):
@@ -178,26 +179,23 @@ class TestOwnFit:
         assert {(row["test_mse"], row["problem"]) for row in rows} == {(None, "too fast")}
 
     def test_slow_fit_hears_the_end(self, install, protocol, tmp_path):
-        entered = threading.Event()
+        both_at_work = threading.Barrier(2, timeout=20)
 
         def wait(_problem, _setting, _protocol, _seed, check):
-            entered.set()
+            if both_at_work.wait() == 0:
+                raise KeyboardInterrupt
             while True:
                 time.sleep(0.01)
                 check()
 
-        def stop(progress):
-            if entered.wait(10):
-                raise InterruptedError
-
         install(wait)
-        with pytest.raises(InterruptedError):
-            run_benchmark(protocol, tmp_path, workers=2, callback=stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_benchmark(replace(protocol, methods=("Own",)), tmp_path, workers=2)
 
 
-def test_two_runners_share_the_work(undisturbed, tiny, tmp_path, start_runner):
+def test_two_runners_share_the_work(tiny, tmp_path, start_runner):
     # Long enough for both to be at work at the same time.
-    protocol = replace(tiny, epochs=60, trials=6)
+    protocol = replace(tiny, epochs=60, trials=4)
     run_benchmark(protocol, tmp_path / "alone", workers=2)
     runners = [start_runner(protocol, tmp_path / "shared", workers=1) for _ in range(2)]
     answers = [runner.communicate(timeout=60) for runner in runners]
@@ -222,18 +220,19 @@ def test_interrupt_stops_promptly(tiny, tmp_path, start_runner):
         assert store._select("SELECT * FROM claims") == []
 
 
-def test_killed_twenty_times_comes_to_the_same_rows(tiny, tmp_path, start_runner):
+def test_killed_twenty_times_comes_to_the_same_rows(tiny, tmp_path, killed_runner):
     # Many short cells, so that a good part of the moments falls into a write.
-    protocol = replace(tiny, epochs=20, trials=60, learning_rates=(0.01,))
+    protocol = replace(tiny, epochs=20, trials=25, learning_rates=(0.01,))
+    began = time.monotonic()
     run_benchmark(protocol, tmp_path / "undisturbed", workers=2)
+    whole = time.monotonic() - began
     rng = random.Random(0)
+    moments = [rng.random() for _ in range(20)]
     done_before = 0
-    for _ in range(20):
-        runner = start_runner(protocol, tmp_path / "killed")
-        time.sleep(rng.uniform(0.0, 0.8))
-        assert runner.poll() is None, "the protocol is too short: a runner came to its end unharmed"
-        runner.kill()
-        runner.wait()
+    for moment in moments:
+        # Together the lives are shorter than an undisturbed run, so that each is cut off.
+        status = killed_runner(protocol, tmp_path / "killed", 0.7 * whole * moment / sum(moments))
+        assert status == -signal.SIGKILL
         if (tmp_path / "killed" / "results.sqlite").exists():
             with Store.create(tmp_path / "killed", protocol) as store:
                 done = sum(state == "done" for state in store.states().values())

@@ -473,11 +473,11 @@ class TestDerivatives:
         assert_allclose(found.loss[0], held(prediction), rtol=1e-12)
         assert_allclose(found.gradient[0], (held(prediction + step) - held(prediction - step)) / (2 * step), atol=1e-8)
 
-    @pytest.mark.parametrize("weighting", ["progressive", "posterior", "custom"])
-    def test_not_through_the_weights(self, weighting: str) -> None:
+    @pytest.mark.parametrize(("weighting", "prediction"), [("progressive", 7.1), ("posterior", -2.3), ("custom", 0.6)])
+    def test_not_through_the_weights(self, weighting: str, prediction: float) -> None:
         """The whole loss has another slope, which shows that the test above can tell the two apart."""
         step, values = 1e-5, TestLaws.values
-        ahead, here, behind = (evaluate(weighting, "squared", 7.1 + h, values) for h in (step, 0.0, -step))
+        ahead, here, behind = (evaluate(weighting, "squared", prediction + h, values) for h in (step, 0.0, -step))
         through = (ahead.loss[0] - behind.loss[0]) / (2 * step)
         assert abs(through - here.gradient[0]) > 1e-3
 

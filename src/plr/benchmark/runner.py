@@ -99,10 +99,11 @@ def run_benchmark(
     -------
     RunSummary
     """
-    # Data sets that are missing are found out before a folder is made.
+    # Mistakes and missing data sets are found out before a folder is made.
+    number = _check_workers(workers)
     workbench = Workbench(protocol, data_home)
     with Store.create(out, protocol) as store:
-        return run_cells(protocol, store, workers, workbench=workbench, command=command, callback=callback)
+        return run_cells(protocol, store, number, workbench=workbench, command=command, callback=callback)
 
 
 def run_cells(
@@ -115,7 +116,7 @@ def run_cells(
     callback: Callable[[Progress], None] | None = None,
 ) -> RunSummary:
     """Do the cells of a protocol that the store does not have yet; see `run_benchmark`."""
-    number = default_workers() if workers is None else check_integer("workers", workers, low=1)
+    number = _check_workers(workers)
     work = _Work(protocol, store, workbench or Workbench(protocol), callback)
     if work.is_over():
         work.report()
@@ -132,6 +133,10 @@ def run_cells(
     for future in futures:
         future.result()
     return work.summary()
+
+
+def _check_workers(workers: int | None) -> int:
+    return default_workers() if workers is None else check_integer("workers", workers, low=1)
 
 
 class _StopError(Exception):

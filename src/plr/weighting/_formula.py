@@ -40,7 +40,6 @@ __all__ = [
     "next_scale",
     "row",
     "row_evidence",
-    "row_fixed",
     "row_spread",
     "spread",
 ]
@@ -288,7 +287,7 @@ def _student_shares(
 
 
 @inlined
-def row(
+def _weigh(
     formula: Formula,
     prediction: float,
     values: NDArray[np.float64],
@@ -296,11 +295,7 @@ def row(
     log_q: NDArray[np.float64],
     state: NDArray[np.float64],
     weights: NDArray[np.float64],
-) -> tuple[float, float, float]:
-    """Weigh a row's candidates into ``weights`` and return the row's loss, derivative and curvature."""
-    if values.size == 1:
-        weights[0] = 1.0
-        return _reduce(formula, prediction, values, weights)
+) -> None:
     total = 0.0
     if formula.weighting == POSTERIOR and formula.first == STUDENT and log_q.size == 0:
         total = _student_shares(formula, prediction, values, prior, state, weights)
@@ -309,20 +304,30 @@ def row(
     if not total > _FAINT:
         _fill_scores(formula, prediction, values, log_q, state, weights)
         _scores_to_weights(formula.weighting == IDENTIFICATION, prior, weights)
-    return _reduce(formula, prediction, values, weights)
 
 
 @inlined
-def row_fixed(
+def row(
     formula: Formula,
     prediction: float,
     values: NDArray[np.float64],
+    prior: NDArray[np.float64],
+    log_q: NDArray[np.float64],
     fixed: NDArray[np.float64],
+    state: NDArray[np.float64],
     weights: NDArray[np.float64],
 ) -> tuple[float, float, float]:
-    """Do what `row` does with weights that are given: those of a start."""
-    for j in range(values.size):
-        weights[j] = fixed[j]
+    """Weigh a row's candidates into ``weights`` and return the row's loss, derivative and curvature.
+
+    Where ``fixed`` is not empty, the weights are those: a start's.
+    """
+    if fixed.size > 0:
+        for j in range(values.size):
+            weights[j] = fixed[j]
+    elif values.size == 1:
+        weights[0] = 1.0
+    else:
+        _weigh(formula, prediction, values, prior, log_q, state, weights)
     return _reduce(formula, prediction, values, weights)
 
 
@@ -420,6 +425,7 @@ def evaluate(
             values[start:stop],
             prior[start:stop],
             log_q[start:stop],
+            prior[:0],
             state,
             weights[start:stop],
         )

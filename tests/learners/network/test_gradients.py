@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from plr import CandidateSets
 from plr.learners.network._activations import ACTIVATIONS
 from plr.learners.network._heads import DENSITY, Head, Sets
+from plr.learners.network._stages import get_stages
 from plr.learners.network._training import Layout, Memory, batch_gradient
 from plr.learners.network.network import (
     SCALAR_HEAD,
@@ -183,6 +184,7 @@ class Case:
         memory = self.memory(rule) if memory is None else memory
         memory.totals[:] = 0
         batch_gradient(
+            get_stages(self.X.dtype.name),
             self.layout,
             head,
             rule.formula,

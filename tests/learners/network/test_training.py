@@ -155,13 +155,28 @@ class TestShuffle:
         whole = fit("progressive", replace(still, batch_size=ROWS)).loss
         assert_allclose(losses, whole, rtol=1e-12)
 
-    def test_order_matters_to_what_is_learned(self) -> None:
-        """Otherwise nothing above shows that rows are shuffled at all."""
+    def test_each_epoch_has_its_own_order(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        orders = []
+
+        def one_epoch(*arguments: Any) -> bool:
+            over = train(*arguments[:-1], 4)
+            orders.append(arguments[-3].order.copy())
+            return over
+
+        monkeypatch.setattr(network, "train", one_epoch)
+        fit()
+        assert len(orders) == len({order.tobytes() for order in orders}) == SETTINGS.epochs
+        for order in orders:
+            assert_array_equal(np.sort(order), np.arange(ROWS))
+            assert not np.array_equal(order, np.arange(ROWS))
+
+    def test_one_batch_is_left_in_order(self) -> None:
+        """Nothing is drawn then, and all rows count in every step anyway."""
         X, _, S = problem(0)
+        whole = replace(SETTINGS, batch_size=ROWS)
         swapped = np.arange(ROWS)[::-1]
-        forwards = fit()
-        backwards = train_network(X[swapped], kernel_sets(S[swapped]), compiled("progressive"), SETTINGS, seed=0)
-        assert not np.array_equal(forwards.last.parameters, backwards.last.parameters)
+        backwards = train_network(X[swapped], kernel_sets(S[swapped]), compiled("progressive"), whole, seed=0)
+        assert_allclose(backwards.loss, fit(settings=whole).loss, rtol=1e-6)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -359,6 +374,15 @@ class TestInterruptions:
         with pytest.raises(DivergenceError, match=r"loss became (nan|inf) in epoch \d+ of 12.*smaller learning_rate"):
             fit(weighting, wild)
 
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_divergence_in_the_last_step(self, dtype: str) -> None:
+        """No loss is taken after it, but a network of NaN must not be handed over as trained."""
+        X, _, S = problem(0)
+        wild = replace(SETTINGS, dtype=dtype, optimizer="sgd", learning_rate=1e307, epochs=1, batch_size=ROWS)
+        far = CandidateSets(S.values * 1e4, S.offsets)
+        with pytest.raises(DivergenceError, match="parameters became infinite in epoch 1 of 1"):
+            train_network(X, kernel_sets(far), compiled("average"), wild, seed=0)
+
     def test_callback(self) -> None:
         heard: list[Progress] = []
         training = fit(settings=replace(SETTINGS, epochs=300), callback=heard.append)
@@ -391,8 +415,8 @@ class TestInterruptions:
             timer.cancel()
         assert time.perf_counter() - began < 3
 
-    def test_first_look_comes_after_one_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Steps may be slow; until their pace is known nobody should have to wait for many."""
+    def test_first_look_comes_soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Steps may be slow; until their pace is known nobody should have to wait for many of a large network."""
         budgets = []
 
         def remember(*arguments: Any) -> bool:
@@ -400,8 +424,9 @@ class TestInterruptions:
             return train(*arguments)
 
         monkeypatch.setattr(network, "train", remember)
-        fit()
-        assert budgets[0] == 1
+        large = replace(SETTINGS, epochs=2, hidden=(1500, 1500), activations=("relu", "relu"))
+        fit(settings=large)
+        assert budgets[0] <= 10
 
     def test_other_threads_go_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The GIL is released: this thread keeps ticking while another is inside one long call."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from plr._jit import jit
 from plr.learners.network._blocks import BLOCK
-from plr.weighting._formula import Formula, row, row_fixed, row_spread
+from plr.weighting._formula import Formula, row, row_spread
 
 __all__ = ["DENSITY", "SCALAR", "Head", "Sets", "block_loss"]
 
@@ -86,10 +86,8 @@ def block_loss(
             )
         else:
             prediction = float(outputs[first * BLOCK + r])
-            if use_fixed:
-                value, slope, _ = row_fixed(formula, prediction, candidates, sets.fixed[start:stop], shares)
-            else:
-                value, slope, _ = row(formula, prediction, candidates, prior, log_q, state, shares)
+            fixed = sets.fixed[start:stop] if use_fixed else sets.fixed[:0]
+            value, slope, _ = row(formula, prediction, candidates, prior, log_q, fixed, state, shares)
             deltas[first * BLOCK + r] = factor * importance * slope
             if learn_scale:
                 totals[2] += importance * row_spread(formula, prediction, candidates, state, shares)

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._jit import jit
-from plr.learners.network._activations import apply_activation, apply_derivative
-from plr.learners.network._blocks import BLOCK, add_product, add_row_sums, add_weight_gradient, fill
-from plr.learners.network._heads import SCALAR, Head, Sets, block_loss
+from plr.learners.network._blocks import BLOCK
+from plr.learners.network._heads import SCALAR, Head, Sets
 from plr.learners.network._optimizers import update
-from plr.weighting._formula import SCALE, Formula, evaluate, evidence, next_scale, spread
+from plr.learners.network._passes import Layout
+from plr.weighting._formula import SCALE, Formula, next_scale
 
 __all__ = [
     "BY_EVIDENCE",
@@ -26,13 +26,11 @@ __all__ = [
     "CONSTANT",
     "COSINE",
     "RULES",
-    "Layout",
     "Memory",
     "Monitor",
     "Plan",
+    "Stages",
     "batch_gradient",
-    "forward",
-    "run",
     "train",
 ]
 
@@ -50,11 +48,16 @@ CONSTANT, COSINE = 0, 1  # learning-rate schedules
 _EPOCH, _STEP, _CURSOR, _STOPPED = 0, 1, 2, 3
 
 
-class Layout(NamedTuple):
-    """The shape of a network: units per layer from input to output, and the activation after each hidden layer."""
+class Stages(NamedTuple):
+    """The parts of training that are compiled on their own and called through pointers; see `plr._jit.pointer`."""
 
-    sizes: Integers
-    activations: Integers
+    forward: Any
+    backward: Any
+    run: Any
+    block_loss: Any
+    evaluate: Any
+    evidence: Any
+    spread: Any
 
 
 class Plan(NamedTuple):
@@ -128,51 +131,6 @@ class Monitor(NamedTuple):
 
 
 @jit
-def forward(layout: Layout, parameters: Array, values: Array, inputs: Array, rows: int) -> int:
-    """Run a block through the network; its features are in the first units of ``values``. Return the output's unit."""
-    at = 0
-    first = 0
-    layers = layout.sizes.size - 1
-    for layer in range(layers):
-        n_in = layout.sizes[layer]
-        n_out = layout.sizes[layer + 1]
-        target = first + n_in
-        for o in range(n_out):
-            fill(values, target + o, parameters[at + n_in * n_out + o], rows)
-        add_product(parameters, at, n_in, 1, values, first, n_in, values, target, n_out, rows)
-        if layer < layers - 1:
-            apply_activation(layout.activations[layer], values, inputs, target, n_out, rows)
-        at += n_in * n_out + n_out
-        first = target
-    return first
-
-
-@jit
-def _backward(
-    layout: Layout, parameters: Array, gradient: Array, values: Array, inputs: Array, deltas: Array, rows: int
-) -> None:
-    """Add a block's gradient; the deltas of the output units are in place."""
-    at = parameters.size
-    layers = layout.sizes.size - 1
-    first = 0
-    for layer in range(layers):
-        first += layout.sizes[layer]
-    for layer in range(layers - 1, -1, -1):
-        n_in = layout.sizes[layer]
-        n_out = layout.sizes[layer + 1]
-        at -= n_in * n_out + n_out
-        source = first - n_in
-        add_weight_gradient(deltas, first, n_out, values, source, n_in, gradient, at, rows)
-        add_row_sums(deltas, first, n_out, gradient, at + n_in * n_out, rows)
-        if layer > 0:
-            for i in range(n_in):
-                fill(deltas, source + i, 0.0, rows)
-            add_product(parameters, at, 1, n_in, deltas, first, n_out, deltas, source, n_in, rows)
-            apply_derivative(layout.activations[layer - 1], values, inputs, deltas, source, n_in, rows)
-        first = source
-
-
-@jit
 def _load(features: Array, rows_at: Integers, rows: int, values: Array) -> None:
     """Copy rows into the first units of a block, feature-major."""
     for r in range(rows):
@@ -183,6 +141,7 @@ def _load(features: Array, rows_at: Integers, rows: int, values: Array) -> None:
 
 @jit
 def batch_gradient(
+    stages: Stages,
     layout: Layout,
     head: Head,
     formula: Formula,
@@ -202,8 +161,8 @@ def batch_gradient(
         block = rows_at[begin : begin + BLOCK]
         rows = block.size
         _load(features, block, rows, memory.values)
-        first = forward(layout, memory.parameters, memory.values, memory.inputs, rows)
-        block_loss(
+        first = stages.forward(layout, memory.parameters, memory.values, memory.inputs, rows)
+        stages.block_loss(
             head,
             formula,
             sets,
@@ -221,21 +180,7 @@ def batch_gradient(
             memory.totals,
             factor,
         )
-        _backward(layout, memory.parameters, memory.gradient, memory.values, memory.inputs, memory.deltas, rows)
-
-
-@jit
-def run(layout: Layout, parameters: Array, features: Array, values: Array, inputs: Array, out: Floats) -> None:
-    """Write the outputs for every row of ``features`` into ``out``, one column per output."""
-    for begin in range(0, features.shape[0], BLOCK):
-        rows = min(BLOCK, features.shape[0] - begin)
-        for r in range(rows):
-            for c in range(features.shape[1]):
-                values[c * BLOCK + r] = features[begin + r, c]
-        first = forward(layout, parameters, values, inputs, rows)
-        for k in range(out.shape[1]):
-            for r in range(rows):
-                out[begin + r, k] = values[(first + k) * BLOCK + r]
+        stages.backward(layout, memory.parameters, memory.gradient, memory.values, memory.inputs, memory.deltas, rows)
 
 
 @jit
@@ -253,12 +198,14 @@ def _shuffle(order: Integers, random: NDArray[np.uint64]) -> None:
 
 
 @jit
-def _validate(layout: Layout, head: Head, formula: Formula, memory: Memory, monitor: Monitor, epoch: int) -> None:
+def _validate(
+    stages: Stages, layout: Layout, head: Head, formula: Formula, memory: Memory, monitor: Monitor, epoch: int
+) -> None:
     """Score the network on the validation rows by every rule wanted, and remember it where it is the best so far."""
     rows = monitor.features.shape[0]
     count = layout.sizes[-1]
     if head.kind == SCALAR:
-        run(
+        stages.run(
             layout,
             memory.parameters,
             monitor.features,
@@ -267,7 +214,7 @@ def _validate(layout: Layout, head: Head, formula: Formula, memory: Memory, moni
             monitor.predictions.reshape((rows, 1)),
         )
         if monitor.wanted[BY_LOSS]:
-            evaluate(
+            stages.evaluate(
                 formula,
                 monitor.predictions,
                 monitor.sets.values,
@@ -282,7 +229,7 @@ def _validate(layout: Layout, head: Head, formula: Formula, memory: Memory, moni
             )
             monitor.scores[epoch, BY_LOSS] = _mean(monitor.buffer)
         if monitor.wanted[BY_EVIDENCE]:
-            monitor.scores[epoch, BY_EVIDENCE] = -_mean_evidence(monitor)
+            monitor.scores[epoch, BY_EVIDENCE] = -_mean_evidence(stages, monitor)
         if monitor.wanted[BY_TRUTH]:
             total = 0.0
             for i in range(rows):
@@ -294,8 +241,8 @@ def _validate(layout: Layout, head: Head, formula: Formula, memory: Memory, moni
         for begin in range(0, rows, BLOCK):
             block = monitor.order[begin : begin + BLOCK]
             _load(monitor.features, block, block.size, memory.values)
-            first = forward(layout, memory.parameters, memory.values, memory.inputs, block.size)
-            block_loss(
+            first = stages.forward(layout, memory.parameters, memory.values, memory.inputs, block.size)
+            stages.block_loss(
                 head,
                 formula,
                 monitor.sets,
@@ -332,13 +279,13 @@ def _mean(values: Floats) -> float:
 
 
 @jit
-def _mean_evidence(monitor: Monitor) -> float:
+def _mean_evidence(stages: Stages, monitor: Monitor) -> float:
     """Return the validation rows' mean log evidence, its noise scale moved one round towards the best one.
 
     The scale is carried from epoch to epoch, so it follows the network without being solved for anew each time.
     """
     sets = monitor.candidates
-    evaluate(
+    stages.evaluate(
         monitor.noise,
         monitor.predictions,
         sets.values,
@@ -351,11 +298,11 @@ def _mean_evidence(monitor: Monitor) -> float:
         monitor.spare,
         monitor.spare,
     )
-    spread(
+    stages.spread(
         monitor.noise, monitor.predictions, sets.values, sets.offsets, monitor.state, monitor.weights, monitor.buffer
     )
     monitor.state[SCALE] = next_scale(monitor.noise, _mean(monitor.buffer), 1e-12)
-    evidence(
+    stages.evidence(
         monitor.noise,
         monitor.predictions,
         sets.values,
@@ -371,6 +318,7 @@ def _mean_evidence(monitor: Monitor) -> float:
 
 @jit
 def train(
+    stages: Stages,
     layout: Layout,
     head: Head,
     formula: Formula,
@@ -397,7 +345,9 @@ def train(
         begin = counters[_CURSOR]
         batch = memory.order[begin : begin + plan.batch_size]
         use_fixed = epoch < plan.fixed_epochs
-        batch_gradient(layout, head, formula, features, sets, sample_weight, batch, use_fixed, plan.learn_scale, memory)
+        batch_gradient(
+            stages, layout, head, formula, features, sets, sample_weight, batch, use_fixed, plan.learn_scale, memory
+        )
         counters[_STEP] += 1
         rate = plan.learning_rate
         if plan.schedule == COSINE:
@@ -429,7 +379,7 @@ def train(
             counters[_STOPPED] = 1
             return True
         if monitor.features.shape[0] > 0:
-            _validate(layout, head, formula, memory, monitor, epoch)
+            _validate(stages, layout, head, formula, memory, monitor, epoch)
             if plan.patience > 0 and epoch - monitor.best_epoch[plan.stop_rule] >= plan.patience:
                 counters[_STOPPED] = 1
     return counters[_EPOCH] >= plan.epochs or counters[_STOPPED] != 0

@@ -17,6 +17,8 @@ from plr.learners.network._activations import ACTIVATIONS
 from plr.learners.network._blocks import BLOCK
 from plr.learners.network._heads import SCALAR, Head, Sets
 from plr.learners.network._optimizers import OPTIMIZERS
+from plr.learners.network._passes import Layout
+from plr.learners.network._stages import get_stages
 from plr.learners.network._training import (
     BY_EVIDENCE,
     BY_LOSS,
@@ -24,11 +26,9 @@ from plr.learners.network._training import (
     CONSTANT,
     COSINE,
     RULES,
-    Layout,
     Memory,
     Monitor,
     Plan,
-    run,
     train,
 )
 from plr.losses import Squared
@@ -43,6 +43,7 @@ SCALAR_HEAD = Head(SCALAR, 0.0, 1.0)
 
 # Python looks at progress and at Ctrl-C about this often; what is learned does not depend on it.
 _SECONDS_BETWEEN_LOOKS = 0.1
+_FIRST_OPERATIONS = 200_000_000
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Network:
         out = np.empty((len(rows), int(self.layout.sizes[-1])))
         units = int(self.layout.sizes.sum()) * BLOCK
         values, inputs = np.zeros(units, rows.dtype), np.zeros(units, rows.dtype)
-        run(self.layout, self.parameters, rows, values, inputs, out)
+        get_stages(rows.dtype.name).run(self.layout, self.parameters, rows, values, inputs, out)
         return out
 
     def predict(self, features: Array) -> Floats:
@@ -190,25 +191,31 @@ def train_network(
     )
     rows = np.ascontiguousarray(features, dtype=dtype)
     importance = frozen(NOTHING if sample_weight is None else sample_weight / sample_weight.mean())
-    # The first call takes one step: how long a step takes, and so how soon Ctrl-C is heard, is not known yet.
-    budget, over = 1, False
+    stages = get_stages(settings.dtype)
+    # How long a step takes is not known yet; the first call does a few milliseconds' worth by its arithmetic.
+    work = 6 * parameters.size * min(plan.batch_size, len(rows))
+    budget, over = max(1, _FIRST_OPERATIONS // work), False
     while not over:
         began = time.perf_counter()
-        over = train(layout, head, rule.formula, plan, rows, sets, importance, memory, monitor, budget)
+        over = train(stages, layout, head, rule.formula, plan, rows, sets, importance, memory, monitor, budget)
         taken = time.perf_counter() - began
-        if taken < 0.5 * _SECONDS_BETWEEN_LOOKS:
-            budget *= 2
-        elif taken > _SECONDS_BETWEEN_LOOKS:
-            budget = max(1, budget // 2)
+        budget = max(1, int(budget * min(_SECONDS_BETWEEN_LOOKS / max(taken, 1e-9), 8.0)))
         done = int(memory.counters[0])
         if done and not np.isfinite(memory.history[done - 1]):
-            raise DivergenceError(
-                f"The training loss became {memory.history[done - 1]} in epoch {done} of {plan.epochs}, at learning "
-                f"rate {plan.learning_rate:g}. Try a smaller learning_rate, or scale_target=True if it is off."
-            )
+            raise _diverged(f"The training loss became {memory.history[done - 1]}", done, plan)
         if callback is not None and done:
             callback(Progress(done, plan.epochs, float(memory.history[done - 1])))
+    # The last step comes after the last loss.
+    if not np.isfinite(memory.parameters).all():
+        raise _diverged("The network's parameters became infinite", int(memory.counters[0]), plan)
     return _collect(layout, memory, monitor)
+
+
+def _diverged(what: str, epoch: int, plan: Plan) -> DivergenceError:
+    return DivergenceError(
+        f"{what} in epoch {epoch} of {plan.epochs}, at learning rate {plan.learning_rate:g}. Try a smaller "
+        f"learning_rate, or scale_target=True if it is off."
+    )
 
 
 def _make_memory(

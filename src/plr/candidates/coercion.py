@@ -1,0 +1,89 @@
+"""Anything that can be a target, turned into candidate sets."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+
+from plr.candidates.arrow import is_list_column
+from plr.candidates.container import CandidateSets
+from plr.candidates.floats import is_row
+from plr.candidates.tables import columns_of, is_frame
+from plr.errors import CandidateError
+
+__all__ = ["as_candidate_sets"]
+
+
+def as_candidate_sets(S: Any, empty: str = "raise") -> CandidateSets:
+    """Turn anything that can be a target into candidate sets.
+
+    Parameters
+    ----------
+    S : CandidateSets, sequence of sequences, list column, NaN-padded 2-D array or frame, or 1-D labels
+        Candidate sets are returned as they are. An array or frame with one column is taken for labels, with the
+        warning scikit-learn's own regressors give.
+    empty : {"raise", "drop"}, default="raise"
+        What to do about rows without a candidate.
+
+    Examples
+    --------
+    >>> as_candidate_sets([[1, 2], [3]])
+    CandidateSets(2 rows, sizes 1–2 (mean 1.5), values 1 to 3, uniform prior)
+    >>> as_candidate_sets([1.5, 2.5]).to_lists()
+    [[1.5], [2.5]]
+    """
+    if isinstance(S, CandidateSets):
+        return S
+    if S is None:
+        raise CandidateError(
+            "Fitting requires y to be passed, but the target y is None; give candidate sets or labels."
+        )
+    if is_frame(S):
+        columns = dict(columns_of(S))
+        if S.shape[1] == 1:
+            _warn_column_vector()
+            return as_candidate_sets(next(iter(columns.values())), empty)
+        return CandidateSets.from_columns(S, list(columns), empty=empty)
+    if is_list_column(S):
+        return CandidateSets.from_arrow(S, empty=empty)
+    if not hasattr(S, "__array__"):
+        if not is_row(type(S)) or hasattr(S, "toarray"):
+            raise CandidateError(
+                f"A {type(S).__name__} is no target; give CandidateSets, a list of lists, a list column, a NaN-padded "
+                "2-D array or 1-D labels (columns of a dict or frame: CandidateSets.from_columns)."
+            )
+        S = list(S)
+        if any(map(is_row, set(map(type, S)))):
+            return CandidateSets.from_lists(S, empty=empty)
+        return CandidateSets.from_labels(S, empty=empty)
+    return _from_array(S, empty)
+
+
+def _from_array(S: Any, empty: str) -> CandidateSets:
+    array = S if isinstance(S, np.ma.MaskedArray) else np.asarray(S)
+    if array.ndim == 1:
+        if array.dtype == object and any(map(is_row, set(map(type, array)))):
+            return CandidateSets.from_lists(array, empty=empty)
+        return CandidateSets.from_labels(S, empty=empty)
+    if array.ndim != 2:
+        raise CandidateError(
+            f"A target of shape {array.shape} has {array.ndim} dimensions"
+            + ("; row 0 is nested too deep" if array.ndim > 2 else "")
+            + ". Give 1-D labels, a NaN-padded 2-D array or a list of lists."
+        )
+    if array.shape[1] == 1:
+        _warn_column_vector()
+        return CandidateSets.from_labels(array[:, 0], empty=empty)
+    return CandidateSets.from_padded(array, empty=empty)
+
+
+def _warn_column_vector() -> None:
+    warnings.warn(
+        "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples, ), for "
+        "example using ravel().",
+        DataConversionWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,84 @@
+"""A block of rows through the network and back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr._jit import jit
+from plr.learners.network._activations import apply_activation, apply_derivative
+from plr.learners.network._blocks import BLOCK, add_product, add_row_sums, add_weight_gradient, fill
+
+__all__ = ["Layout", "backward", "forward", "run"]
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Layout(NamedTuple):
+    """The shape of a network: units per layer from input to output, and the activation after each hidden layer."""
+
+    sizes: Integers
+    activations: Integers
+
+
+@jit
+def forward(layout: Layout, parameters: Array, values: Array, inputs: Array, rows: int) -> int:
+    """Run a block through the network; its features are in the first units of ``values``. Return the output's unit."""
+    at = 0
+    first = 0
+    layers = layout.sizes.size - 1
+    for layer in range(layers):
+        n_in = layout.sizes[layer]
+        n_out = layout.sizes[layer + 1]
+        target = first + n_in
+        for o in range(n_out):
+            fill(values, target + o, parameters[at + n_in * n_out + o], rows)
+        add_product(parameters, at, n_in, 1, values, first, n_in, values, target, n_out, rows)
+        if layer < layers - 1:
+            apply_activation(layout.activations[layer], values, inputs, target, n_out, rows)
+        at += n_in * n_out + n_out
+        first = target
+    return first
+
+
+@jit
+def backward(
+    layout: Layout, parameters: Array, gradient: Array, values: Array, inputs: Array, deltas: Array, rows: int
+) -> None:
+    """Add a block's gradient; the deltas of the output units are in place."""
+    at = parameters.size
+    layers = layout.sizes.size - 1
+    first = 0
+    for layer in range(layers):
+        first += layout.sizes[layer]
+    for layer in range(layers - 1, -1, -1):
+        n_in = layout.sizes[layer]
+        n_out = layout.sizes[layer + 1]
+        at -= n_in * n_out + n_out
+        source = first - n_in
+        add_weight_gradient(deltas, first, n_out, values, source, n_in, gradient, at, rows)
+        add_row_sums(deltas, first, n_out, gradient, at + n_in * n_out, rows)
+        if layer > 0:
+            for i in range(n_in):
+                fill(deltas, source + i, 0.0, rows)
+            add_product(parameters, at, 1, n_in, deltas, first, n_out, deltas, source, n_in, rows)
+            apply_derivative(layout.activations[layer - 1], values, inputs, deltas, source, n_in, rows)
+        first = source
+
+
+@jit
+def run(layout: Layout, parameters: Array, features: Array, values: Array, inputs: Array, out: Floats) -> None:
+    """Write the outputs for every row of ``features`` into ``out``, one column per output."""
+    for begin in range(0, features.shape[0], BLOCK):
+        rows = min(BLOCK, features.shape[0] - begin)
+        for r in range(rows):
+            for c in range(features.shape[1]):
+                values[c * BLOCK + r] = features[begin + r, c]
+        first = forward(layout, parameters, values, inputs, rows)
+        for k in range(out.shape[1]):
+            for r in range(rows):
+                out[begin + r, k] = values[(first + k) * BLOCK + r]

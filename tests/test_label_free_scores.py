@@ -1,0 +1,177 @@
+"""Label-free scores: the scale is recovered, the likelihood is the formula's, probabilities mean what they say."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import optimize, special, stats
+
+from plr import CandidateSets
+from plr.selection import NoiseModel, fit_noise
+from plr.weighting import Posterior
+
+FAMILIES = {
+    "gaussian": (Posterior("gaussian"), stats.norm),
+    "laplace": (Posterior("laplace"), stats.laplace),
+    "student": (Posterior("student", 3.0), stats.t(3)),
+    "student7": (Posterior("student", 7.0), stats.t(7)),
+}
+every_family = pytest.mark.parametrize("family", FAMILIES)
+SPAN = 10.0
+
+
+def density(family: str, scale: float) -> stats.rv_continuous:
+    if family.startswith("student"):
+        return stats.t(FAMILIES[family][0].degrees, scale=scale)
+    return FAMILIES[family][1](scale=scale)
+
+
+def problem(
+    family: str, scale: float, rows: int = 4000, false_labels: int = 3, seed: int = 0
+) -> tuple[np.ndarray, CandidateSets, np.ndarray]:
+    """Predictions, candidates that scatter around them or fall anywhere, and where the true one is."""
+    random = np.random.default_rng(seed)
+    prediction = random.uniform(0, SPAN, rows)
+    truth = prediction + density(family, scale).rvs(rows, random_state=random)
+    table = random.uniform(-5, SPAN + 5, size=(rows, false_labels + 1))
+    at = random.integers(0, false_labels + 1, rows)
+    table[np.arange(rows), at] = truth
+    return prediction, CandidateSets.from_padded(table), at
+
+
+def twin(family: str, scale: float, prediction: np.ndarray, S: CandidateSets) -> np.ndarray:
+    """Each row's log Σ prior · p / q, by SciPy, with q even over the range of the candidates."""
+    terms = density(family, scale).logpdf(S.values - np.repeat(prediction, S.sizes))
+    terms += np.log(S.prior_or_uniform) + np.log(S.values.max() - S.values.min())
+    return np.logaddexp.reduceat(terms, S.offsets[:-1])
+
+
+class TestFitNoise:
+    @every_family
+    @pytest.mark.parametrize("scale", [0.05, 0.4])
+    def test_recovers_the_scale(self, family: str, scale: float) -> None:
+        prediction, S, _ = problem(family, scale)
+        assert_allclose(fit_noise(prediction, S, FAMILIES[family][0]).scale, scale, rtol=0.1)
+
+    @every_family
+    def test_maximises_the_likelihood(self, family: str) -> None:
+        prediction, S, _ = problem(family, 0.3, rows=500)
+        found = fit_noise(prediction, S, FAMILIES[family][0])
+
+        def cost(log_scale: float) -> float:
+            return -float(twin(family, math.exp(log_scale), prediction, S).mean())
+
+        best = optimize.minimize_scalar(cost, bracket=(math.log(0.1), math.log(0.5)))
+        assert_allclose(found.scale, math.exp(best.x), rtol=1e-3)
+
+    @every_family
+    def test_one_candidate_each(self, family: str) -> None:
+        """Then it is the plain maximum-likelihood scale of the residuals."""
+        prediction, S, _ = problem(family, 0.3, false_labels=0)
+        residual = S.values - prediction
+        wanted = {
+            "gaussian": lambda: np.sqrt(np.mean(residual**2)),
+            "laplace": lambda: np.mean(np.abs(residual)),
+        }.get(family, lambda: stats.t.fit(residual, f0=FAMILIES[family][0].degrees, floc=0)[2])()
+        assert_allclose(fit_noise(prediction, S, FAMILIES[family][0]).scale, wanted, rtol=1e-3)
+
+    @every_family
+    def test_units(self, family: str) -> None:
+        prediction, S, _ = problem(family, 0.3, rows=500)
+        plain = fit_noise(prediction, S, FAMILIES[family][0])
+        far, T = prediction * 1e6 - 1e8, CandidateSets(S.values * 1e6 - 1e8, S.offsets)
+        moved = fit_noise(far, T, FAMILIES[family][0])
+        assert_allclose(moved.scale, 1e6 * plain.scale, rtol=1e-6)
+        assert_allclose(moved.log_likelihood(far, T), plain.log_likelihood(prediction, S), rtol=1e-6, atol=1e-6)
+        assert_allclose(moved.probabilities(far, T), plain.probabilities(prediction, S), rtol=1e-6, atol=1e-9)
+
+    def test_sample_weight_is_repetition(self) -> None:
+        prediction, S, _ = problem("student", 0.3, rows=300)
+        counts = np.random.default_rng(3).integers(0, 4, 300)
+        rows = np.repeat(np.arange(300), counts)
+        weighted = fit_noise(prediction, S, sample_weight=counts.astype(float))
+        assert_allclose(weighted.scale, fit_noise(prediction[rows], S[rows]).scale, rtol=1e-5)
+
+    def test_default_is_student(self) -> None:
+        prediction, S, _ = problem("student", 0.3, rows=300)
+        assert fit_noise(prediction, S).scale == fit_noise(prediction, S, Posterior("student", 3.0)).scale
+
+    def test_prior_counts(self) -> None:
+        """Told which candidate is true, it finds the scale where the candidates alone would mislead it."""
+        prediction, S, at = problem("gaussian", 3.0)
+        prior = np.full((len(S), 4), 1e-6)
+        prior[np.arange(len(S)), at] = 1
+        told = fit_noise(prediction, CandidateSets(S.values, S.offsets, prior.ravel()), Posterior("gaussian"))
+        assert_allclose(told.scale, 3.0, rtol=0.05)
+
+    def test_exact_predictions(self) -> None:
+        _, S, at = problem("student", 0.3, rows=200)
+        exact = np.asarray(S)[np.arange(200), at]
+        model = fit_noise(exact, S)
+        assert 0 < model.scale < 1e-3
+        assert np.isfinite(model.log_likelihood(exact, S)).all()
+        assert_array_equal(model.probabilities(exact, S).reshape(200, 4).argmax(1), at)
+
+    def test_constant_labels(self) -> None:
+        S = CandidateSets.from_lists([[2.0], [2.0, 2.0]])
+        model = fit_noise(np.array([2.0, 2.0]), S)
+        assert model.scale > 0
+        assert np.isfinite(model.log_likelihood(np.array([2.0, 3.0]), S)).all()
+
+
+class TestNoiseModel:
+    @every_family
+    @pytest.mark.parametrize("with_prior", [False, True], ids=["uniform", "prior"])
+    def test_log_likelihood(self, family: str, with_prior: bool) -> None:
+        random = np.random.default_rng(1)
+        lists = [random.normal(size=k) for k in (1, 2, 5, 40, 3)]
+        prior = [random.uniform(0.1, 1, len(values)) for values in lists] if with_prior else None
+        S = CandidateSets.from_lists(lists, prior)
+        prediction = random.normal(size=5)
+        model = fit_noise(prediction, S, FAMILIES[family][0])
+        assert isinstance(model, NoiseModel)
+        assert_allclose(model.log_likelihood(prediction, S), twin(family, model.scale, prediction, S), rtol=1e-9)
+
+    def test_new_rows_by_the_old_density(self) -> None:
+        """What was learned, the range of false labels included, stays as it is on other rows."""
+        prediction, S, _ = problem("student", 0.3, rows=200)
+        model = fit_noise(prediction, S)
+        few = slice(3, 8)
+        assert_allclose(
+            model.log_likelihood(prediction[few], S[few]), model.log_likelihood(prediction, S)[few], rtol=1e-12
+        )
+
+    @every_family
+    def test_probabilities(self, family: str) -> None:
+        prediction, S, _ = problem(family, 0.3, rows=50)
+        model = fit_noise(prediction, S, FAMILIES[family][0])
+        found = model.probabilities(prediction, S).reshape(50, 4)
+        logs = density(family, model.scale).logpdf(np.asarray(S) - prediction[:, None])
+        assert_allclose(found, special.softmax(logs, axis=1), rtol=1e-9, atol=1e-12)
+
+    @every_family
+    def test_calibrated(self, family: str) -> None:
+        """Of the candidates given a probability near p, a share near p is true."""
+        prediction, S, at = problem(family, 0.8, rows=20_000)
+        model = fit_noise(prediction, S, FAMILIES[family][0])
+        probability = model.probabilities(prediction, S)
+        true = np.zeros((len(S), 4), dtype=bool)
+        true[np.arange(len(S)), at] = True
+        for low in np.arange(0.0, 1.0, 0.1):
+            within = (probability >= low) & (probability < low + 0.1)
+            assert within.sum() > 300
+            assert abs(true.ravel()[within].mean() - probability[within].mean()) < 0.04
+
+    def test_prefers_the_better_model(self) -> None:
+        """The use of it: held-out likelihood ranks predictions as the unseen truth would."""
+        prediction, S, _ = problem("student", 0.1)
+        random = np.random.default_rng(2)
+        scores = []
+        for error in (0.0, 0.2, 0.5, 1.0):
+            guess = prediction + error * random.normal(size=len(prediction))
+            scores.append(fit_noise(guess, S).log_likelihood(guess, S).mean())
+        assert scores == sorted(scores, reverse=True)
+        assert scores[0] - scores[-1] > 0.5
