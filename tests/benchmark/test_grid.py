@@ -18,13 +18,22 @@ PAPER = PRESETS["paper"]
 
 def test_paper_is_tables_2_and_3():
     cells = expand(PAPER)
-    assert count_fits(cells, PAPER) == 15_960
+    assert count_fits([cell for cell in cells if cell.fraction == 1.0], PAPER) == 15_960
     assert len({cell.key(PAPER) for cell in cells}) == len(cells)
     fits = Counter({cell.method: len(cell.settings(PAPER)) for cell in cells})
     assert fits["Supervised"] == 2
     assert fits["AVGL-Huber"] == fits["AVGV-Huber"] == 4
     assert fits["PIDent"] == 10
     assert sum(fits.values()) == 30
+
+
+def test_figure_1_takes_its_cells_alone():
+    parts = [cell for cell in expand(PAPER) if cell.fraction < 1.0]
+    assert {cell.dataset for cell in parts} == {"concrete", "housing"}
+    assert {cell.false_labels for cell in parts} == {2, 4}
+    assert {cell.method for cell in parts} == {"IDent", "PIDent"}
+    assert {cell.model for cell in parts} == {"mlp"}
+    assert {cell.fraction for cell in parts} == {0.2, 0.4, 0.6, 0.8}
 
 
 def test_supervised_has_no_sizes():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from plr.benchmark.methods import Setting, get_method
-from plr.benchmark.protocol import ENGINE, Protocol
+from plr.benchmark.protocol import ENGINE, FIGURE, Protocol
 
 __all__ = ["Cell", "count_fits", "expand", "seed_for"]
 
@@ -64,7 +64,7 @@ def expand(protocol: Protocol) -> list[Cell]:
     >>> from plr.benchmark.protocol import PRESETS
     >>> cells = expand(PRESETS["paper"])
     >>> len(cells), count_fits(cells, PRESETS["paper"])
-    (4620, 15960)
+    (4940, 17880)
     """
     from plr.generation import MECHANISMS
 
@@ -76,7 +76,9 @@ def expand(protocol: Protocol) -> list[Cell]:
             models = protocol.models if method.model is None else (method.model,)
             for model in models:
                 for size in (0,) if method.target == "truth" else sizes:
-                    for fraction in protocol.fractions:
+                    place = {"dataset": dataset, "model": model, "method": name, "false_labels": size}
+                    shown = all(value in FIGURE[part] for part, value in place.items())
+                    for fraction in (*protocol.fractions, *(protocol.figure_fractions if shown else ())):
                         for trial in range(protocol.trials):
                             cells[Cell(dataset, model, name, size, fraction, trial)] = None
     return list(cells)

@@ -21,7 +21,7 @@ __all__ = ["benchmark_command"]
 
 def benchmark_command(
     preset: Annotated[
-        str, typer.Option(help="What to run unless options below say otherwise: quick, paper, hard or fractions.")
+        str, typer.Option(help="What to run unless options below say otherwise: quick, paper or hard.")
     ] = "quick",
     datasets: Annotated[
         str | None, typer.Option(help="Data sets, comma-separated; a file of your own as FILE:TARGET.")
@@ -117,6 +117,8 @@ def make_protocol(preset: str, given: dict[str, Any]) -> Protocol:
     for name, kind in (("models", str), ("methods", str), ("sizes", int), ("fractions", float)):
         if name in changes:
             changes[name] = _parse_list(name, changes[name], kind)
+    if "fractions" in changes:
+        changes["figure_fractions"] = ()
     if "datasets" in changes:
         changes["datasets"], changes["files"] = _parse_datasets(changes["datasets"])
     return dataclasses.replace(get_preset(preset), **changes)

@@ -140,9 +140,9 @@ class TestShuffle:
 
     def test_even(self) -> None:
         """Every row is as likely in every place."""
-        order, random = np.arange(6), np.array([1], dtype=np.uint64)
-        counts = np.zeros((6, 6))
+        random, counts = np.array([1], dtype=np.uint64), np.zeros((6, 6))
         for _ in range(6000):
+            order = np.arange(6)
             _shuffle(order, random)
             counts[order, np.arange(6)] += 1
         assert stats.chisquare(counts.ravel()).pvalue > 1e-3
