@@ -70,7 +70,7 @@ def test_unknown_method_names_the_nearest(name):
 
 def test_method_with_its_own_model_is_not_multiplied(monkeypatch):
     monkeypatch.setitem(METHODS, "Own", Method("Own", custom=lambda *_: [], model="own", hyper=()))
-    protocol = replace(PAPER, methods=("Own", "IDent"), datasets=("concrete",), sizes=(4,), trials=1)
+    protocol = replace(PAPER, methods=("Own", "IDent"), datasets=("abalone",), sizes=(4,), trials=1)
     assert [(cell.model, cell.method) for cell in expand(protocol)] == [
         ("own", "Own"),
         ("mlp", "IDent"),

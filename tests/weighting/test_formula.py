@@ -701,7 +701,9 @@ class TestRegistries:
         """Flags that keep NaN meaningful are set in one place; nothing else may compile."""
         sources = sorted(Path(plr.__file__).parent.rglob("*.py"))
         assert len(sources) > 20
-        word = re.compile(r"\b(import numba|from numba|numba\.|njit|cfunc|vectorize|guvectorize|@jit\()")
+        word = re.compile(
+            r"\b(njit|cfunc|vectorize|guvectorize|stencil|numba\.jit)\b|from numba import .*\bjit\b|@jit\("
+        )
         guilty = [str(path) for path in sources if path.name != "_jit.py" and word.search(path.read_text("utf-8"))]
         assert guilty == []
         assert word.search((Path(plr.__file__).parent / "_jit.py").read_text("utf-8"))

@@ -82,7 +82,13 @@ def package_versions() -> dict[str, str]:
 
 
 def revision() -> str | None:
-    """Return the git revision plr is run from, marked where files have changed; None outside a checkout of plr."""
+    """Return the git revision plr is run from, marked where files have changed; None outside a checkout of plr.
+
+    The variable PLR_REVISION stands in for it where plr is a copy without its repository.
+    """
+    given = os.environ.get("PLR_REVISION")
+    if given:
+        return given
     home = Path(__file__).parent
 
     def git(*arguments: str) -> str:
