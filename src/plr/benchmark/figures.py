@@ -144,12 +144,16 @@ def draw_fractions(table: Iterable[Mapping[str, Any]]) -> Figure | None:
     Returns
     -------
     Figure or None
-        None where the table knows fewer than two shares.
+        None where nothing was trained on more than one share.
     """
     rows = [row for row in _trained(table) if row["false_labels"]]
     models = dict.fromkeys(row["model"] for row in rows)
     rows = [row for row in rows if row["model"] == ("mlp" if "mlp" in models else next(iter(models)))]
-    if len({row["fraction"] for row in rows}) < 2:
+    shares: dict[tuple[Any, ...], set[float]] = {}
+    for row in rows:
+        shares.setdefault(_series(row), set()).add(row["fraction"])
+    rows = [row for row in rows if len(shares[_series(row)]) > 1]
+    if not rows:
         return None
     methods = sort_methods(row["method"] for row in rows)
     # By name, which is the order of the paper's figure.
@@ -166,14 +170,15 @@ def draw_fractions(table: Iterable[Mapping[str, Any]]) -> Figure | None:
                 series = sorted(
                     (row["fraction"], row["test_mse"], row["test_mse_std"] or 0.0)
                     for row in rows
-                    if (row["dataset"], row["false_labels"], row["method"]) == (dataset, size, method)
+                    if _series(row) == (dataset, size, method)
                 )
                 _draw_with_bars(axes, series, method, methods, step)
             axes.set_title(f"{dataset_title(dataset)}, |S̄| = {size}", loc="left")
             axes.set_xticks([20, 40, 60, 80, 100])
             axes.set_ylim(bottom=0)
         _name_axes(panels[: len(places)], columns, "training rows used (%)", "test MSE")
-        panels[0].legend(loc="upper right")
+        # The axis begins at zero, so there is room below the curves.
+        panels[0].legend(loc="lower left")
     return figure
 
 
@@ -240,6 +245,10 @@ def _draw_dataset(axes: Axes, rows: list[Mapping[str, Any]], methods: list[str])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_minor_locator(LogLocator(base=2, subs=()))
+
+
+def _series(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["dataset"], row["false_labels"], row["method"]
 
 
 def _is_misprinted(row: Mapping[str, Any]) -> bool:

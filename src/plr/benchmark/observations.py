@@ -169,7 +169,9 @@ def _ours_degrade_less(means: Means) -> Claim:
             continue
         largest = max(number for number in ours if number is not None)
         cases[dataset, model] = largest < min(others)
-        shares.append(largest / statistics.median(others))
+        # Barely trained models need not rise at all.
+        if (typical := statistics.median(others)) > 0:
+            shares.append(largest / typical)
     claim = _everywhere(
         "Mean test MSE rises less for IDent and for PIDent than for any baseline, from the fewest false labels to the "
         "most, in every pair of data set and model.",
@@ -177,8 +179,8 @@ def _ours_degrade_less(means: Means) -> Claim:
     )
     if not shares:
         return claim
-    typical = f"The larger of the two rises is {_percent(statistics.median(shares))} of the baselines' median rise."
-    return replace(claim, detail=f"{typical} {claim.detail}".strip())
+    words = f"The larger of the two rises is {_percent(statistics.median(shares))} of the baselines' median rise."
+    return replace(claim, detail=f"{words} {claim.detail}".strip())
 
 
 def _mlp_beats_linear(means: Means) -> Claim:
@@ -194,7 +196,7 @@ def _progressive_helps(means: Means) -> tuple[Claim, Claim]:
     ratios = {
         (dataset, model, size): number / means[dataset, model, size, "PIDent"]
         for (dataset, model, size, method), number in means.items()
-        if method == "IDent" and (dataset, model, size, "PIDent") in means
+        if method == "IDent" and means.get((dataset, model, size, "PIDent"), 0.0) > 0
     }
     better = _generally(
         "PIDent has a lower mean test MSE than IDent, over the rows (data set, model, |S̄|).",

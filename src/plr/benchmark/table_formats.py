@@ -263,6 +263,7 @@ def _latex(label: str, caption: str, columns: str, heads: Sequence[str], body: S
         r"\centering",
         rf"\caption{{{_escape_latex(caption)}}}",
         rf"\label{{{label}}}",
+        r"\smallskip",
         r"\resizebox{\textwidth}{!}{%" if wide else "",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",

@@ -28,9 +28,6 @@ def report_command(
     per: Annotated[
         str, typer.Option(help="trial: each trial chooses its hyper-parameters; cell: all trials choose together.")
     ] = "trial",
-    fractions: Annotated[
-        Path | None, typer.Option(help="A second folder of results, such as --preset fractions wrote, for Figure 1.")
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written, and the counts, as JSON.")] = False,
 ) -> None:
     """Write Tables 1 to 3, the figures and one page, published numbers beside measured ones.
@@ -39,7 +36,7 @@ def report_command(
     """
     from plr.report import write_report
 
-    content, paths = write_report(store, out, selection=selection, per=per, fractions=fractions)
+    content, paths = write_report(store, out, selection=selection, per=per)
     if as_json:
         typer.echo(json.dumps(summarise_report(content, paths)))
         return

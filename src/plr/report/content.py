@@ -6,10 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from plr._parameters import check_choice
 from plr.benchmark.agreement import Agreement, agreement_of, best_agreement, distinct_selections, read_notes
 from plr.benchmark.observations import Observation, check_observations, measured_means, published_means
 from plr.benchmark.protocol import Protocol
-from plr.benchmark.selection import choose, parse_selection, summarise, tabulate
+from plr.benchmark.selection import choose, parse_selection, summarise
 from plr.benchmark.store import Store
 from plr.benchmark.tables import Characteristics, ResultTable, build_table1, tables_of
 from plr.errors import StoreError
@@ -57,8 +58,6 @@ class Content:
         The same statements over the published tables.
     summary : list of dict
         The table cells under the chosen rule, for figures.
-    fractions : list of dict
-        Likewise, for Figure 1; from another store where one was given.
     """
 
     protocol: Protocol
@@ -72,7 +71,6 @@ class Content:
     best: Agreement | None
     published_observations: list[Observation]
     summary: list[dict[str, Any]]
-    fractions: list[dict[str, Any]]
 
     @property
     def chosen(self) -> View:
@@ -80,7 +78,7 @@ class Content:
         return self.views[0]
 
 
-def gather(store: Store, selection: str | None = None, per: str = "trial", fractions: Store | None = None) -> Content:
+def gather(store: Store, selection: str | None = None, per: str = "trial") -> Content:
     """Gather what a report of a store shows.
 
     Parameters
@@ -90,10 +88,9 @@ def gather(store: Store, selection: str | None = None, per: str = "trial", fract
         The rule to show; by default the protocol's.
     per : {"trial", "cell"}, default="trial"
         Whether trials choose hyper-parameters each or together.
-    fractions : Store, optional
-        Where Figure 1 comes from, unless from the store itself.
     """
     name = _plain(store.protocol.selection if selection is None else selection)
+    check_choice("per", per, ("trial", "cell"))
     rows = store.rows()
     agreements, views, summary = _views(rows, per)
     if name not in summary:
@@ -112,7 +109,6 @@ def gather(store: Store, selection: str | None = None, per: str = "trial", fract
         best=best_agreement(agreements),
         published_observations=check_observations(published_means()),
         summary=summary[name],
-        fractions=summary[name] if fractions is None else tabulate(fractions.rows(), name, per=per),
     )
 
 

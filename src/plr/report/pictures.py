@@ -32,7 +32,7 @@ def draw_pictures(content: Content) -> list[Picture]:
     view = content.chosen
     chosen = f"Chosen: {describe_selection(view.selection, view.agreement.per)}."
     pictures = []
-    fractions = draw_fractions(content.fractions)
+    fractions = draw_fractions(content.summary)
     if fractions is not None:
         caption = f"Test MSE against the share of the training rows used; bars are one standard deviation. {chosen}"
         pictures.append(Picture("figure1", "Figure 1: more training data", caption, fractions))
@@ -49,12 +49,15 @@ def draw_pictures(content: Content) -> list[Picture]:
 def for_page(svg: str, name: str) -> str:
     """Return an SVG to be put into a page beside others: ids of its own, the page's text colour, a size that adapts.
 
+    Its width is left to the page's style, as the variable ``--natural``.
+
     >>> for_page('<?xml version="1.0"?><svg width="9pt" height="9pt"><g id="a" clip-path="url(#a)"/></svg>', "f")
-    '<svg ><g id="f-a" clip-path="url(#f-a)"/></svg>'
+    '<svg style="--natural: 9pt" ><g id="f-a" clip-path="url(#f-a)"/></svg>'
     """
     body = svg[svg.index("<svg") :].rstrip()
     head, rest = body.split(">", 1)
-    head = re.sub(r'(width|height)="[^"]*"\s*', "", head)
+    head = re.sub(r'height="[^"]*"\s*', "", head)
+    head = re.sub(r'width="([^"]*)"', r'style="--natural: \1"', head)
     rest = re.sub(r"<metadata>.*?</metadata>", "", rest, flags=re.DOTALL)
     body = f"{head}>{rest}"
     body = re.sub(r'\bid="', f'id="{name}-', body)

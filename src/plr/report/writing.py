@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ def write_report(
     *,
     selection: str | None = None,
     per: str = "trial",
-    fractions: str | os.PathLike[str] | None = None,
 ) -> tuple[Content, list[Path]]:
     """Write tables, figures and the page of a store into a folder.
 
@@ -37,8 +36,6 @@ def write_report(
         How epoch and hyper-parameters are chosen, one of `plr.benchmark.SELECTIONS`; by default the protocol's.
     per : {"trial", "cell"}, default="trial"
         Whether trials choose hyper-parameters each or together.
-    fractions : path, optional
-        A store to draw Figure 1 from, where the first has no fractions.
 
     Returns
     -------
@@ -52,10 +49,8 @@ def write_report(
     from plr.report.content import gather
 
     require_matplotlib()
-    with ExitStack() as stack:
-        opened = stack.enter_context(Store.open(store))
-        other = None if fractions is None else stack.enter_context(Store.open(fractions))
-        content = gather(opened, selection, per, other)
+    with Store.open(store) as opened:
+        content = gather(opened, selection, per)
     return content, write_files(Path(out), render_files(content))
 
 

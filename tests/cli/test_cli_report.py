@@ -1,0 +1,85 @@
+"""``plr report``: writes the files, prints their paths, and says in one line what is wrong."""
+
+import dataclasses
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from plr.benchmark import Store, expand, get_preset
+from plr.benchmark.execution import Fit, dump
+from plr.benchmark.selection import EPOCH_RULES
+from plr.cli.report import report_command
+from plr.errors import DependencyError, ParameterError, StoreError
+
+app = typer.Typer()
+app.command()(report_command)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store")
+    protocol = dataclasses.replace(
+        get_preset("quick"), datasets=("concrete",), methods=("IDent", "PIDent"), sizes=(4,), trials=2
+    )
+    with Store.create(folder, protocol) as opened:
+        opened.begin("plr benchmark")
+        for cell in expand(protocol):
+            opened.claim(cell.key(protocol))
+            (setting,) = cell.settings(protocol)
+            fits = [Fit(dump(setting), rule, 3, 1.0, 1.0, 1.0, 45.0 + cell.trial) for rule in EPOCH_RULES]
+            opened.finish(cell.key(protocol), fits, 1.0)
+    return folder
+
+
+def test_writes_and_prints_paths(store, tmp_path):
+    result = run(store, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    paths = result.stdout.splitlines()
+    assert paths[0].endswith("index.html")
+    assert sorted(paths) == sorted(str(path) for path in (tmp_path / "out").iterdir())
+    assert "2 of 2 published means agree" in result.stderr
+
+
+def test_json_counts_every_rule(store, tmp_path):
+    result = run(store, "-o", tmp_path / "out", "--selection", "truth", "--json")
+    answer = json.loads(result.stdout)
+    assert answer["selection"] == "truth"
+    assert {item["per"] for item in answer["agreement"]} == {"trial", "cell"}
+    assert answer["agreement"][0]["counted"] == 2
+    assert [item["number"] for item in answer["observations"]] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--selection", "lsat"], ParameterError),
+        (["--per", "row"], ParameterError),
+    ],
+)
+def test_bad_options_write_nothing(store, tmp_path, arguments, error):
+    result = run(store, "-o", tmp_path / "out", *arguments)
+    assert isinstance(result.exception, error)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_results(tmp_path):
+    result = run(tmp_path, "-o", tmp_path / "out")
+    assert isinstance(result.exception, StoreError)
+
+
+def test_missing_matplotlib_names_the_extra(store, tmp_path, monkeypatch):
+    import plr.benchmark.figures
+
+    def missing():
+        raise DependencyError('Figures need matplotlib: pip install "plr[report]".')
+
+    monkeypatch.setattr(plr.benchmark.figures, "require_matplotlib", missing)
+    result = run(store, "-o", tmp_path / "out")
+    assert isinstance(result.exception, DependencyError)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,172 @@
+"""The page and the files beside it, from stores made by hand."""
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+
+import pytest
+from made_stores import SMALL, fill, published_error
+
+from plr.benchmark import Store
+from plr.benchmark.agreement import distinct_selections
+from plr.benchmark.protocol import DataFile
+from plr.errors import ParameterError, StoreError
+from plr.report import write_report
+from plr.report.content import gather
+from plr.report.writing import write_files
+
+VOID = {"br", "meta", "input", "path", "use", "circle"}
+
+
+class Checker(HTMLParser):
+    """Checks that elements nest and notes ids, classes and addresses."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.addresses, self.tags = [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.tags.append(tag)
+        self.ids += [found["id"]] if "id" in found else []
+        self.addresses += [value for name, value in attributes if name in ("href", "src", "xlink:href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def read(page):
+    checker = Checker()
+    checker.feed(page)
+    checker.close()
+    assert checker.open == []
+    return checker
+
+
+@pytest.fixture(scope="module")
+def report(small_store, tmp_path_factory):
+    out = tmp_path_factory.mktemp("report") / "new"
+    content, paths = write_report(small_store, out)
+    return content, paths, (out / "index.html").read_text(encoding="utf-8")
+
+
+def test_every_file_is_written_and_nothing_else(report):
+    _, paths, _ = report
+    names = {path.name for path in paths}
+    assert paths[0].name == "index.html"
+    assert names == {path.name for path in paths[0].parent.iterdir()}
+    for stem in ("table1", "table2", "table3"):
+        assert {f"{stem}.md", f"{stem}.tex", f"{stem}.csv"} <= names
+    for stem in ("figure1", "sizes-mlp", "sizes-linear"):
+        assert {f"{stem}.svg", f"{stem}.png"} <= names
+    assert all(path.stat().st_size for path in paths)
+
+
+def test_page_is_well_formed_and_stands_alone(report):
+    found = read(report[2])
+    assert len(found.ids) == len(set(found.ids))
+    assert all(address.startswith("#") for address in found.addresses)
+    assert {address[1:] for address in found.addresses} <= set(found.ids)
+    assert "svg" in found.tags
+    assert not re.search(r"@import|url\((?!#)", report[2])
+
+
+def test_page_shows_what_was_run_escaped(report):
+    page = report[2]
+    assert "plr benchmark --out &lt;here&gt; &amp; &#x27;there&#x27;" in page
+    for text in ("What was run", "numpy", "seed", "revision", "Table 1", "Table 2", "Table 3", "Observations"):
+        assert text in page
+
+
+def test_page_shows_every_rule_and_only_the_chosen_without_script(report):
+    content, _, page = report
+    assert content.views[0].selection == "last"
+    assert {view.selection for view in content.views} == set(distinct_selections())
+    shown = re.findall(r'<div class="by-rule" data-rule="([^"]+)">', page)
+    assert set(shown) == {"last"}
+    hidden = re.findall(r'<div class="by-rule" data-rule="([^"]+)" hidden>', page)
+    assert set(hidden) == set(distinct_selections()) - {"last"}
+    assert re.search(r'<div class="selector" hidden>', page)
+
+
+def test_disagreeing_cells_are_listed(report):
+    content, _, page = report
+    evidence = next(view for view in content.views if view.selection == "evidence")
+    assert evidence.agreement.agreeing == 0
+    assert content.chosen.agreement.agreeing == content.chosen.agreement.counted == 28
+    assert "not looked into yet" in page
+    assert page.count("✗ higher than published") >= len(evidence.agreement.disagreeing())
+
+
+def test_a_rule_can_be_asked_for(small_store):
+    with Store.open(small_store) as store:
+        assert gather(store, "truth").chosen.selection == "truth"
+        assert gather(store, "last+loss").chosen.selection == "last"
+        assert gather(store, per="cell").chosen.agreement.per == "cell"
+        with pytest.raises(ParameterError, match="selection"):
+            gather(store, "best")
+
+
+def test_same_store_same_bytes(small_store, tmp_path):
+    for name in ("first", "second"):
+        write_report(small_store, tmp_path / name)
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name
+
+
+def test_names_of_the_users_own_are_escaped(tmp_path):
+    file = DataFile("<b>mine</b>", "y", "0" * 64)
+    protocol = dataclasses.replace(SMALL, datasets=(file.name,), files=(file,), sizes=(4,), trials=1, models=("mlp",))
+    write_report(fill(tmp_path / "store", protocol, published_error), tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "<b>mine" not in page
+    assert "&lt;b&gt;mine&lt;/b&gt;" in page
+    read(page)
+
+
+def test_diverged_fits_and_missing_cells_do_not_stop_a_report(tmp_path):
+    protocol = dataclasses.replace(SMALL, datasets=("concrete",), models=("mlp",), trials=2, figure_fractions=())
+
+    def error_of(cell, place, rule):
+        return None if cell.method == "IDent" else published_error(cell, place, rule)
+
+    content, _ = write_report(fill(tmp_path / "store", protocol, error_of), tmp_path / "out")
+    assert content.diverged == 4
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "failed to train" in page
+    read(page)
+
+
+def test_an_empty_store_says_so(tmp_path):
+    with Store.create(tmp_path / "store", SMALL):
+        pass
+    with pytest.raises(StoreError, match="no finished cell"):
+        write_report(tmp_path / "store", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failure_half_way_leaves_what_was_there(tmp_path):
+    write_files(tmp_path, {"a": b"old", "b": b"old"})
+
+    class Breaks(dict):
+        def items(self):
+            yield "a", b"new"
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(StoreError, match="No space left"):
+        write_files(tmp_path, Breaks())
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"old", "b": b"old"}
+
+
+def test_a_folder_that_is_a_file_is_one_clear_line(small_store, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be made"):
+        write_report(small_store, tmp_path / "file")
