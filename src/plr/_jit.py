@@ -107,7 +107,7 @@ def compile_scalar(function: Callable[..., float], arguments: int, role: str) ->
     plain = getattr(function, "py_func", function)
     signature = numba.float64(*[numba.float64] * arguments)
     try:
-        return numba.cfunc(signature, nopython=True)(plain)
+        return numba.cfunc(signature, nopython=True, error_model="numpy")(plain)
     except (numba.core.errors.NumbaError, TypeError, AttributeError) as error:
         name = getattr(plain, "__name__", repr(plain))
         reason = str(error).strip().splitlines()[0]

@@ -15,14 +15,20 @@ T = TypeVar("T")
 
 
 def check_number(
-    name: str, value: object, *, low: float = -math.inf, high: float = math.inf, open_low: bool = False
+    name: str,
+    value: object,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    below: float = math.inf,
+    open_low: bool = False,
 ) -> float:
-    """Return ``value`` as a float within ``[low, high]``, or above ``low`` where ``open_low``."""
+    """Return ``value`` as a float within ``[low, high]`` and under ``below``, and above ``low`` where ``open_low``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise ParameterError(f"{name} must be a finite number, got {value!r}.")
     number = float(value)
-    if number < low or number > high or (open_low and number == low):
-        raise ParameterError(f"{name} must be {_span(low, high, open_low)}, got {value!r}.")
+    if number < low or number > high or number >= below or (open_low and number == low):
+        raise ParameterError(f"{name} must be {_span(low, high, below, open_low)}, got {value!r}.")
     return number
 
 
@@ -62,10 +68,12 @@ def resolve(
     )
 
 
-def _span(low: float, high: float, open_low: bool) -> str:
-    bound = f"above {low:g}" if open_low else f"at least {low:g}"
-    if high == math.inf:
-        return bound
-    if low == -math.inf:
-        return f"at most {high:g}"
-    return f"{bound} and at most {high:g}"
+def _span(low: float, high: float, below: float, open_low: bool) -> str:
+    bounds = []
+    if low > -math.inf:
+        bounds.append(f"above {low:g}" if open_low else f"at least {low:g}")
+    if high < math.inf:
+        bounds.append(f"at most {high:g}")
+    if below < math.inf:
+        bounds.append(f"below {below:g}")
+    return " and ".join(bounds)

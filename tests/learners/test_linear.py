@@ -113,7 +113,6 @@ class TestSupervised:
             found = fit(Linear(alpha=0.05, scale_features=False, scale_target=scale_target), X, y)
             assert_allclose(found.coefficients, wanted.coef_, rtol=1e-7)
 
-    @pytest.mark.xfail(reason="the penalty is weighed against the mean curvature, which differs from loss to loss")
     @pytest.mark.parametrize("loss", ["absolute", "huber"])
     def test_penalty_means_the_same_for_every_loss(self, loss: str) -> None:
         """Mean loss plus alpha times the squared coefficients, as it is for the squared loss."""

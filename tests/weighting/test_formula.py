@@ -549,7 +549,6 @@ class TestUsersOwn:
         assert_array_equal(evaluate(Custom(unbounded), "squared", 1.0, [1.0, 2.0, 1.0]).weights, [0.5, 0, 0.5])
         assert_array_equal(evaluate(Custom(bounded), "squared", 1.0, [1.0, 2.0, 4.0, 5.0]).weights, [0.5, 0.5, 0, 0])
 
-    @pytest.mark.xfail(reason="compile_scalar leaves Numba's Python error model on: 1/0 is dropped and 0 returned")
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
     def test_division_by_zero_is_infinity(self) -> None:
         """As in every kernel: a user's 1/loss at a loss of zero takes all."""

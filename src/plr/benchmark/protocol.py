@@ -83,7 +83,7 @@ class Protocol:
     fractions : tuple of float
         Shares of the training rows to train on.
     figure_fractions : tuple of float
-        Shares that are trained on besides, in those cells of the protocol that the paper's Figure 1 shows; see `FIGURE`.
+        Shares trained on besides, in those cells of the protocol that the paper's Figure 1 shows; see `FIGURE`.
     seed : int
     scale_target : bool
         Whether labels are scaled for training; the paper's are raw.
@@ -224,7 +224,9 @@ PRESETS: dict[str, Protocol] = {
         beta2s=(500.0,),
         figure_fractions=(),
     ),
-    "paper": _PAPER,
+    # No rule agrees with more of the published cells (results/paper); `last` alone, which needs no true label, with one
+    # fewer.
+    "paper": dataclasses.replace(_PAPER, selection="last+truth"),
     "hard": dataclasses.replace(_PAPER, set_size="fixed"),
 }
 

@@ -21,8 +21,11 @@ __all__ = ["FittedLinear", "Linear"]
 
 Floats = NDArray[np.float64]
 
-# From this round on steps are halved: weights that chase each other then meet.
+# From this round on a step that raised the loss halves those to come: weights that chase each other then meet.
 _DAMPED_FROM = 50
+_SMALLEST_STEP = 1 / 16
+# A loss that falls by less than this share in so many rounds has settled, though predictions may creep along a kink.
+_SETTLED, _SETTLED_ROUNDS = 1e-7, 10
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Linear(Learner):
     Parameters
     ----------
     alpha : float, default=0.0
-        Strength of an L2 penalty on the coefficients of scaled features, per row. With 0, collinear features share.
+        Strength of an L2 penalty on the coefficients of scaled features: alpha times the sum of their squares is added
+        to the mean loss. With 0, collinear features share.
     max_rounds : int, default=500
     tol : float, default=1e-6
         Stop when no prediction moves by more than this, in standard deviations of the labels.
@@ -100,20 +104,23 @@ def _solve(
     squares = _LeastSquares(design, alpha)
     solution = squares.solve(_first_target(S, task.start), weight)
     prediction = design @ solution
-    losses, scales = [], []
+    losses: list[float] = []
+    scales: list[float] = []
+    step = 1.0
     for done in range(1, most + 1):
         found = rule.evaluate(prediction, S, state, NOTHING if task.log_q is None else task.log_q)
         losses.append(float(np.average(found.loss, weights=weight)))
         if rule.learns_scale:
             state = rule.update_scale(prediction, S, state, found.weights, weight)
             scales.append(float(state[0]))
-        step = 1.0 if done < _DAMPED_FROM else 0.5
+        if done >= _DAMPED_FROM and losses[-1] > losses[-2]:
+            step = max(step / 2, _SMALLEST_STEP)
         aim = prediction - found.gradient / found.hessian
-        solution = solution + step * (squares.solve(aim, weight * found.hessian) - solution)
+        solution = solution + step * (squares.solve(aim, weight * found.hessian / 2) - solution)
         moved = design @ solution
         change = float(np.abs(moved - prediction).max())
         prediction = moved
-        if change <= tolerance * spread and _scale_settled(scales, tolerance):
+        if (change <= tolerance * spread or _loss_settled(losses)) and _scale_settled(scales, tolerance):
             break
     else:
         warnings.warn(
@@ -129,26 +136,31 @@ def _first_target(S: CandidateSets, start: Floats | None) -> Floats:
     return S.mean() if start is None else np.add.reduceat(S.values * start, S.offsets[:-1])
 
 
+def _loss_settled(losses: list[float]) -> bool:
+    if len(losses) <= _SETTLED_ROUNDS:
+        return False
+    return abs(losses[-1 - _SETTLED_ROUNDS] - losses[-1]) <= _SETTLED * losses[-1]
+
+
 def _scale_settled(scales: list[float], tolerance: float) -> bool:
     return len(scales) < 2 or abs(scales[-1] - scales[-2]) <= max(tolerance, 1e-4) * scales[-2]
 
 
 class _LeastSquares:
-    """Weighted least squares on one design, the factorisation kept while the weights stay proportional."""
+    """Weighted least squares on one design, the factorisation kept while the weights stay the same."""
 
     def __init__(self, design: Floats, alpha: float) -> None:
         self._design = design
         self._penalty = np.full(design.shape[1], alpha)
         self._penalty[-1] = 0.0
-        self._weight: Floats | None = None
-        self._inverse: Floats | None = None
+        self._weight: Floats = np.empty(0)
+        self._inverse: Floats = np.empty((0, 0))
 
     def solve(self, target: Floats, weight: Floats) -> Floats:
-        relative = weight / weight.mean()
-        weighted = self._design * relative[:, None]
-        if self._weight is None or self._inverse is None or not np.array_equal(relative, self._weight):
+        weighted = self._design * weight[:, None]
+        if not np.array_equal(weight, self._weight):
             gram = weighted.T @ self._design / len(target) + np.diag(self._penalty)
-            self._inverse = linalg.pinvh(gram)
-            self._weight = relative
+            self._inverse = np.asarray(linalg.pinvh(gram), dtype=np.float64)
+            self._weight = weight
         solution: Floats = self._inverse @ (weighted.T @ target) / len(target)
         return solution

@@ -23,6 +23,8 @@ __all__ = ["MLP", "FittedNetwork"]
 Floats = NDArray[np.float64]
 
 _MONITORS = ("loss", "evidence")
+# The first third of the epochs trains on the weights of a start, where there is one.
+_START_SHARE = 3
 # "auto" trains for about this many steps, within these numbers of epochs.
 _AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 4_000, 20, 1000
 
@@ -128,8 +130,16 @@ class MLP(Learner):
         single = settings.dtype == "float32"
         target = learn_target(task.S, task.sample_weight, self.scale_target, single)
         scaled = rescaled(task.S, target)
-        settings = replace(settings, initial_scale=label_scale(scaled, task.sample_weight))
+        settings = replace(
+            settings,
+            initial_scale=label_scale(scaled, task.sample_weight),
+            fixed_epochs=settings.epochs // _START_SHARE if task.start is not None else 0,
+        )
         validation = None
+        if task.validation is None and self.patience is not None:
+            raise ParameterError(
+                "patience needs rows to judge epochs by: set validation_fraction, or give validation to fit."
+            )
         if task.validation is not None:
             rows, sets = task.validation
             validation = Validation(features.apply(rows), rescaled(sets, target), rules=(settings.stop_rule,))
@@ -160,6 +170,8 @@ class MLP(Learner):
         if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence | np.ndarray):
             raise ParameterError(f"hidden must be a sequence of layer sizes such as (20, 30, 10), got {self.hidden!r}.")
         hidden = tuple(check_integer("A hidden layer's size", size, low=1) for size in self.hidden)
+        if not isinstance(self.activation, Sequence):
+            raise ParameterError(f"activation must be a name or a sequence of names, got {self.activation!r}.")
         names = [self.activation] * len(hidden) if isinstance(self.activation, str) else list(self.activation)
         if len(names) != len(hidden):
             raise ParameterError(
@@ -180,7 +192,7 @@ class MLP(Learner):
             learning_rate=check_number("learning_rate", self.learning_rate, low=0.0, open_low=True),
             schedule=check_choice("schedule", self.schedule, ("constant", "cosine")),
             weight_decay=check_number("weight_decay", self.weight_decay, low=0.0),
-            momentum=check_number("momentum", self.momentum, low=0.0, high=0.9999999),
+            momentum=check_number("momentum", self.momentum, low=0.0, below=1.0),
             dtype="float32" if dtype == "float32" else "float64",
             patience=0 if self.patience is None else check_integer("patience", self.patience, low=1),
             stop_rule=BY_LOSS if monitor == "loss" else BY_EVIDENCE,

@@ -37,5 +37,5 @@ class Progressive(Weighting):
         from plr.weighting._formula import PROGRESSIVE
 
         beta1 = check_number("Progressive's beta1", self.beta1, low=0.0, open_low=True)
-        beta2 = check_number("Progressive's beta2", self.beta2, low=0.0)
+        beta2 = check_number("Progressive's beta2", self.beta2, low=0.0, high=1e100)
         return WeightingCode(PROGRESSIVE, beta1, beta2)

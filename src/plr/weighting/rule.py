@@ -56,6 +56,7 @@ class Rule:
         from plr._jit import compile_scalar, unused
         from plr.weighting._formula import Formula
 
+        self.weighting, self.loss = weighting, loss
         weigh_by, lose_by = weighting.encode(), loss.encode()
         self.learns_scale = weighting.learns_scale
         self.formula = Formula(
@@ -69,6 +70,10 @@ class Rule:
             compile_scalar(lose_by.derivative, 2, "a loss's derivative") if lose_by.derivative else unused(2),
             compile_scalar(lose_by.curvature, 2, "a loss's curvature") if lose_by.curvature else unused(2),
         )
+
+    def __reduce__(self) -> tuple[type[Rule], tuple[Weighting, Loss]]:
+        # Pointers to compiled functions mean nothing in another process.
+        return Rule, (self.weighting, self.loss)
 
     def initial_state(self, scale: float = 1.0) -> Floats:
         """Return the state that the fit loop owns, with the noise scale it starts from."""
