@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from made_stores import SMALL, fill, published_error
 
-from plr.benchmark import Store
+from plr.benchmark import PRESETS, Store
 from plr.benchmark.agreement import distinct_selections
 from plr.benchmark.protocol import DataFile
 from plr.errors import ParameterError, StoreError
@@ -88,12 +88,13 @@ def test_page_shows_what_was_run_escaped(report):
 
 def test_page_shows_every_rule_and_only_the_chosen_without_script(report):
     content, _, page = report
-    assert content.views[0].selection == "last"
+    chosen = PRESETS["paper"].selection
+    assert content.views[0].selection == chosen
     assert {view.selection for view in content.views} == set(distinct_selections())
     shown = re.findall(r'<div class="by-rule" data-rule="([^"]+)">', page)
-    assert set(shown) == {"last"}
+    assert set(shown) == {chosen}
     hidden = re.findall(r'<div class="by-rule" data-rule="([^"]+)" hidden>', page)
-    assert set(hidden) == set(distinct_selections()) - {"last"}
+    assert set(hidden) == set(distinct_selections()) - {chosen}
     assert re.search(r'<div class="selector" hidden>', page)
 
 

@@ -119,6 +119,6 @@ def _cpu_model() -> str:
 
 def _system() -> str:
     try:
-        return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {platform.system()} {platform.release()}"
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
-        return f"{platform.system()} {platform.release()}"
+        return platform.system()
