@@ -23,7 +23,7 @@ lint: $(VENV)/.tests
 	$(BIN)/mypy
 
 bench: $(VENV)/.tests
-	$(BIN)/python benchmarks/bench_training.py
+	$(BIN)/python benchmarks/bench_training.py --out results/speed
 
 theory: $(VENV)/.runs
 	$(BIN)/python benchmarks/theory.py --out results/theory

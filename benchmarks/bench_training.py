@@ -1,6 +1,6 @@
 """Time one MLP fit against the loops people would write in PyTorch, in one process, one core each.
 
-    python benchmarks/bench_training.py
+    python benchmarks/bench_training.py --out results/speed
 
 The same network (d-20-30-10-1, ReLU), data (Abalone's shape, up to 16 false labels), batches of 256 and Adam. First
 kernel and PyTorch are checked to agree on the loss of the same predictions; then the three take turns, and the medians
@@ -10,22 +10,26 @@ of several turns are compared.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from plr.benchmark.machine import describe_machine, package_versions, revision
 from plr.candidates import CandidateSets
 from plr.generation import make_candidates
 from plr.learners.network.network import Settings, kernel_sets, train_network
 from plr.losses import Squared
-from plr.weighting import Identification, Rule, Weighting, get_weighting
+from plr.weighting import WEIGHTINGS, Identification, Rule, Weighting, get_weighting
 
 ROWS, COLUMNS, BATCH = 2507, 10, 256
 HIDDEN = (20, 30, 10)
+LOADER_RATIO, TENSORS_RATIO = 30, 15
 
 
 def make_data(seed: int) -> tuple[np.ndarray, np.ndarray, CandidateSets]:
@@ -124,7 +128,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=20, help="epochs of the PyTorch loops per turn")
-    parser.add_argument("--weightings", default="identification", help="comma-separated")
+    parser.add_argument("--weightings", default=",".join(WEIGHTINGS), help="comma-separated")
+    parser.add_argument("--out", type=Path, help="folder to write training.json into")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     X, _, S = make_data(0)
@@ -132,6 +137,7 @@ def main() -> None:
     kernel_epochs = 20 * arguments.epochs
     kernel_loop(X, S, Identification(), 1)
 
+    measured = {}
     print(f"{'weighting':16} {'kernel':>10} {'DataLoader':>18} {'tensors':>18}   µs per step, (ratio)")
     for name in arguments.weightings.split(","):
         weighting = get_weighting(name)
@@ -145,6 +151,26 @@ def main() -> None:
         kernel, loader, tensors = (statistics.median(turns[key]) for key in ("kernel", "loader", "tensors"))
         ratios = f"{loader:10.0f} ({loader / kernel:4.1f}) {tensors:10.0f} ({tensors / kernel:4.1f})"
         print(f"{name:16} {kernel:10.1f} {ratios}")
+        measured[name] = {"kernel_us": kernel, "loader_us": loader, "tensors_us": tensors}
+        measured[name] |= {"loader_ratio": loader / kernel, "tensors_ratio": tensors / kernel}
+    if arguments.out is not None:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        record = {
+            "command": "python benchmarks/bench_training.py --out results/speed",
+            "revision": revision(),
+            "machine": describe_machine(),
+            "versions": package_versions() | {"torch": torch.__version__},
+            "wanted": {"loader_ratio": LOADER_RATIO, "tensors_ratio": TENSORS_RATIO},
+            "microseconds_per_step": measured,
+        }
+        (arguments.out / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    slow = [
+        name
+        for name, found in measured.items()
+        if found["loader_ratio"] < LOADER_RATIO or found["tensors_ratio"] < TENSORS_RATIO
+    ]
+    if slow:
+        raise SystemExit(f"Less than {LOADER_RATIO} times the loader or {TENSORS_RATIO} times tensors: {slow}")
 
 
 if __name__ == "__main__":

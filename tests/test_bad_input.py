@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 
 from plr import CandidateSets, PartialLabelRegressor, errors
 from plr.candidates import as_candidate_sets
@@ -86,7 +87,7 @@ CASES = {
     "score that cannot be compiled": (
         lambda: fit(weighting=Custom(lambda f, y, loss: input())),
         errors.ParameterError,
-        r"Module",
+        r"math module",
     ),
     "loss that is no function": (lambda: fit(loss=Pointwise(1, 2)), errors.ParameterError, r"value"),
     "negative alpha": (lambda: fit(learner=Linear(alpha=-1.0)), errors.ParameterError, r"alpha"),
@@ -151,6 +152,34 @@ CASES = {
         errors.TargetScaleError,
         r"row 0.*scale_target=True",
     ),
+    "validation that is never finite": (
+        lambda: PartialLabelRegressor(MLP(epochs=2)).fit(X, S, validation=(X * 1e200, S)),
+        errors.DivergenceError,
+        r"validation rows",
+    ),
+    "validation for linear": (
+        lambda: PartialLabelRegressor("linear").fit(X, S, validation=(X, S)),
+        errors.ParameterError,
+        r"linear",
+    ),
+    "curvature of zero": (
+        lambda: fit(loss=Pointwise(lambda f, y: (f - y) ** 2, lambda f, y: 2 * (f - y), lambda f, y: 0.0)),
+        errors.DivergenceError,
+        r"curvature",
+    ),
+    "patience without validation": (lambda: fit(learner=MLP(patience=3)), errors.ParameterError, r"validation"),
+    "weight on one row only": (
+        lambda: PartialLabelRegressor("linear").fit(X, S, sample_weight=[0, 0, 1, 0, 0, 0]).identify(),
+        errors.ParameterError,
+        r"sample_weight above 0",
+    ),
+    "sample weights as text": (
+        lambda: PartialLabelRegressor("linear").fit(X, S, sample_weight=["a"] * 6),
+        errors.ParameterError,
+        r"sample_weight must be numbers",
+    ),
+    "random state as text": (lambda: fit(random_state="x"), errors.ParameterError, r"random_state"),
+    "sparse X": (lambda: fit(X=sparse.csr_array(X)), errors.FeatureError, r"(?i)sparse"),
     "labels beyond float64": (lambda: fit(S=replaced(0, [-1.7e308, 1.7e308])), errors.TargetScaleError, r"span"),
 }
 
@@ -162,6 +191,24 @@ def test_bad_input(name):
         run()
     assert isinstance(caught.value, errors.PlrError)
     assert len(str(caught.value)) < 2000
+
+
+def test_a_failed_fit_leaves_the_columns_alone():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = PartialLabelRegressor("linear").fit(frame, S)
+    before = model.predict(frame)
+    other = pd.DataFrame(np.ones((6, 3)), columns=["c", "d", "e"])
+    for arguments in (
+        {"y": S[:2]},
+        {"y": S, "groups": [1]},
+        {"y": S, "sample_weight": [1.0]},
+        {"y": S, "validation": (frame, S)},
+        {"y": replaced(0, [-1.7e308, 1.7e308])},
+    ):
+        with pytest.raises(errors.PlrError):
+            model.fit(other, **arguments)
+        np.testing.assert_array_equal(model.predict(frame), before)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
 
 
 def test_a_failed_fit_changes_nothing():
@@ -221,6 +268,6 @@ def test_read_only_arrays():
 
 
 def test_a_million_candidates_in_one_row_are_not_padded():
-    sets = CandidateSets.from_lists(big_row() * 1 + S * 500)
+    sets = CandidateSets.from_lists(big_row())
     with pytest.raises(errors.InfeasibleError, match=r"row 2\b"):
         np.asarray(sets)

@@ -234,7 +234,8 @@ def test_verbose_tells_on_stderr(data, capsys):
     X, _, S, _ = data
     PartialLabelRegressor(MLP(epochs=3), verbose=1).fit(X, S)
     out, err = capsys.readouterr()
-    assert "epoch 3 of 3" in err
+    assert "round 3 of at most 3" in err
+    assert err.endswith("\n")
     assert out == ""
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, validate_data
 
 from plr.candidates import CandidateSets
-from plr.errors import FeatureError, LengthError, ParameterError
+from plr.errors import FeatureError, FeatureTypeError, LengthError, ParameterError
 from plr.learners.base import Learner
 
-__all__ = ["check_features", "check_sample_weight", "is_plain_target"]
+__all__ = ["check_features", "check_groups", "check_sample_weight", "check_seed", "is_plain_target"]
 
 Floats = NDArray[np.float64]
 
@@ -28,14 +29,39 @@ def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> 
             order="C",  # sums then run in one order, whatever kind of table the rows came in
             ensure_all_finite="allow-nan" if learner.takes_missing else True,
         )
+    except TypeError as error:
+        raise FeatureTypeError(str(error)) from error
     except ValueError as error:
         raise FeatureError(f"{error}{_where(X)}") from error
     return checked
 
 
+def check_groups(groups: Any, rows: int) -> NDArray[Any] | None:
+    """Return one group per row, or None."""
+    if groups is None:
+        return None
+    given = np.asarray(groups)
+    if given.shape != (rows,):
+        raise LengthError(f"groups has shape {given.shape}, but there are {rows} rows; give one group per row.")
+    return given
+
+
+def check_seed(random_state: Any) -> np.random.RandomState:
+    """Return scikit-learn's random state for what the user gave."""
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        raise ParameterError(
+            f"random_state must be a whole number, a RandomState or None, got {random_state!r}."
+        ) from error
+
+
 def check_sample_weight(sample_weight: Any, rows: int) -> Floats:
     """Return sample weights as one finite, non-negative number per row, not all of them zero."""
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"sample_weight must be numbers, one per row: {error}.") from error
     if weight.ndim == 0:
         weight = np.full(rows, float(weight))
     if weight.shape != (rows,):
@@ -54,8 +80,8 @@ def is_plain_target(y: Any) -> bool:
     if isinstance(y, CandidateSets):
         return False
     shape = getattr(y, "shape", None)
-    if shape is not None and len(shape) != 1:
-        return len(shape) == 2 and shape[1] == 1
+    if shape is not None and len(shape) == 2:
+        return shape[1] == 1 and np.ndim(np.asarray(y)[0, 0]) == 0
     if _num_samples(y) == 0:
         return True
     first = y.iloc[0] if hasattr(y, "iloc") else y[0]

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import hashlib
 import os
-import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,12 +21,14 @@ import numba
 
 from plr.errors import ParameterError
 
-__all__ = ["compile_scalar", "inlined", "jit", "pointer", "unused"]
+__all__ = ["LOCK", "compile_scalar", "inlined", "jit", "pointer", "unused"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
+LOCK = threading.RLock()
+"""Held while anything is compiled: Numba's settings are global, and two threads would do the same work twice."""
+
 _FLAGS: dict[str, Any] = {
-    "cache": True,
     "nogil": True,
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "nsz", "arcp", "afn"},
@@ -51,51 +53,53 @@ def pointer(function: Callable[..., object], signature: object) -> object:
     level. A pointer costs ten nanoseconds a call, nothing for work on a block of rows, and is optimised once.
     """
     plain = getattr(function, "py_func", function)
-    with _own_cache():
-        return numba.cfunc(signature, **_FLAGS)(plain)
+    with _own_cache() as flags:
+        return numba.cfunc(signature, **flags)(plain)
 
 
 def _compile(function: F, **more: bool) -> F:
-    with _own_cache():
-        compiled: F = numba.njit(**_FLAGS, **more)(function)
+    with _own_cache() as flags:
+        compiled: F = numba.njit(**flags, **more)(function)
     return compiled
 
 
 @contextlib.contextmanager
-def _own_cache() -> Iterator[None]:
-    outside = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _cache_folder(outside)
-    try:
-        yield
-    finally:
-        numba.config.CACHE_DIR = outside
+def _own_cache() -> Iterator[dict[str, Any]]:
+    """Give the flags to compile with, while Numba's setting of where it caches is ours; one thread at a time."""
+    with LOCK:
+        outside = numba.config.CACHE_DIR
+        folder = _cache_folder(outside)
+        numba.config.CACHE_DIR = folder
+        try:
+            yield {**_FLAGS, "cache": bool(folder)}
+        finally:
+            numba.config.CACHE_DIR = outside
 
 
 @functools.lru_cache(maxsize=4)
 def _cache_folder(chosen: str) -> str:
-    """Return where compiled kernels are kept: a folder per state of the kernels' sources.
+    """Return where compiled kernels are kept, a folder per state of the kernels' sources; empty where nowhere is safe.
 
     Numba's own cache looks at the file a function stands in, not at the files it calls into, and would go on using an
-    outer kernel after an inner one has changed.
+    outer kernel after an inner one has changed. Loading a cached kernel runs it, so it lies where Numba is told to, in
+    the package, or in the user's own cache folder, never where others may write.
     """
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(package.rglob("_[!_]*.py")):
         digest.update(source.read_bytes())
-    here = package / "__pycache__"
+    name = f"plr-kernels-{digest.hexdigest()[:16]}"
     if chosen:
-        home = Path(chosen)
-    elif os.access(here if here.exists() else package, os.W_OK):
-        home = here
-    else:
-        user = os.environ.get("XDG_CACHE_HOME")
-        home = Path(user) if user else Path(os.path.expanduser("~")) / ".cache"
-        if not os.access(home if home.exists() else home.parent, os.W_OK):
-            home = Path(tempfile.gettempdir())
-    return str(home / f"plr-kernels-{digest.hexdigest()[:16]}")
+        return str(Path(chosen) / name)
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for home in (package / "__pycache__", user):
+        with contextlib.suppress(OSError):
+            (home / name).mkdir(parents=True, exist_ok=True)
+            if os.access(home / name, os.W_OK):
+                return str(home / name)
+    return ""
 
 
-@functools.lru_cache(maxsize=256)
 def compile_scalar(function: Callable[..., float], arguments: int, role: str) -> object:
     """Compile a user's function of ``arguments`` floats into a pointer that kernels can call.
 
@@ -105,17 +109,22 @@ def compile_scalar(function: Callable[..., float], arguments: int, role: str) ->
         Where Numba cannot compile the function; the message names the way out.
     """
     plain = getattr(function, "py_func", function)
-    signature = numba.float64(*[numba.float64] * arguments)
     try:
-        return numba.cfunc(signature, nopython=True, error_model="numpy")(plain)
+        with LOCK:
+            return _compile_scalar(plain, arguments)
     except (numba.core.errors.NumbaError, TypeError, AttributeError) as error:
         name = getattr(plain, "__name__", repr(plain))
         reason = str(error).strip().splitlines()[0]
         raise ParameterError(
-            f"{name!r}, given as {role}, cannot be compiled: {reason} It must take {arguments} floats and return one, "
-            f"using only what Numba supports. A function that cannot be compiled works in the PyTorch learner, "
-            f"plr.learners.Module."
+            f"{name!r}, given as {role}, cannot be compiled: {reason} It must be a function of {arguments} floats that "
+            f"returns one and uses nothing but numbers and the math module."
         ) from error
+
+
+@functools.lru_cache(maxsize=256)
+def _compile_scalar(plain: Callable[..., float], arguments: int) -> object:
+    signature = numba.float64(*[numba.float64] * arguments)
+    return numba.cfunc(signature, nopython=True, error_model="numpy")(plain)
 
 
 def unused(arguments: int) -> object:

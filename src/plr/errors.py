@@ -21,6 +21,7 @@ __all__ = [
     "DivergenceError",
     "EmptySetError",
     "FeatureError",
+    "FeatureTypeError",
     "InfeasibleError",
     "LengthError",
     "NotFittedError",
@@ -56,6 +57,10 @@ class LengthError(PlrError, ValueError):
 
 class FeatureError(PlrError, ValueError):
     """Features that the chosen learner cannot take."""
+
+
+class FeatureTypeError(FeatureError, TypeError):
+    """Features of a kind that cannot become numbers: sparse matrices, dictionaries."""
 
 
 class ParameterError(PlrError, ValueError):

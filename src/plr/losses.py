@@ -22,12 +22,11 @@ from typing import NamedTuple
 
 from sklearn.base import BaseEstimator
 
+from plr._codes import ABSOLUTE, CUSTOM, HUBER, SQUARED
 from plr._parameters import check_number, resolve
 from plr.errors import ParameterError
 
 __all__ = ["LOSSES", "Absolute", "Huber", "Loss", "LossCode", "Pointwise", "Squared", "get_loss"]
-
-CUSTOM, SQUARED, ABSOLUTE, HUBER = 0, 1, 2, 3
 
 
 class LossCode(NamedTuple):
@@ -96,7 +95,7 @@ class Pointwise(Loss):
     derivative : callable
         Its derivative in the prediction, with the same arguments.
     curvature : callable, optional
-        A positive curvature for learners that take Newton steps (``linear``, ``boosting``), with the same arguments;
+        A positive curvature for learners that take Newton steps (``linear``), with the same arguments;
         1 where not given.
 
     Examples

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GroupKFold, KFold, check_cv
-from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from plr._checks import check_features, check_sample_weight, is_plain_target
+from plr._checks import check_features, check_groups, check_sample_weight, check_seed, is_plain_target
 from plr._parameters import check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, LengthError, NotFittedError, ParameterError
@@ -73,6 +72,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     cv : int, scikit-learn splitter or iterable of (train, test), default=5
         The folds for what is computed out of fold: ``identify()`` of the training rows.
     random_state : int, RandomState or None, default=None
+        The same number gives the same model, bit for bit.
     n_jobs : int or None, default=None
         Number of folds fitted at the same time. The result does not depend on it.
     verbose : int, default=0
@@ -84,6 +84,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         What the learner learned.
     learner_, weighting_, loss_ : object
         What was used, names resolved.
+    noise_ : NoiseModel
+        How true labels scatter around predictions; what ``identify`` and ``score`` go by.
     noise_scale_ : float
         How far true labels scatter around the predictions, in label units, estimated from the candidates.
     candidate_probabilities_ : ndarray, one entry per candidate of the training rows
@@ -98,6 +100,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     There is no ``warm_start``: a second fit that begins where the first ended would begin with the first's beliefs
     about which candidates are true, and confirm them.
 
+    Parameters of the parts can be searched where the parts are instances: ``weighting__beta2`` needs
+    ``weighting=Progressive()``, not ``weighting="progressive"``.
+
     A fitted model keeps a reference to its training data for ``identify()``; pickles do not contain it.
 
     Examples
@@ -105,7 +110,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     >>> import numpy as np
     >>> from plr import PartialLabelRegressor
     >>> X = np.linspace(0, 1, 100)[:, None]
-    >>> S = [[3 * x, 5.0] for x in X[:, 0]]         # one true value, one false
+    >>> wrong = np.random.default_rng(0).uniform(0, 3, size=100)
+    >>> S = np.column_stack([3 * X[:, 0], wrong])        # one true value, one false
     >>> model = PartialLabelRegressor(learner="linear").fit(X, S)
     >>> model.predict([[0.5]]).round(2)
     array([1.5])
@@ -160,25 +166,35 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         rule = Rule(weighting, loss)
         _check_folds(self.cv)
         S = as_candidate_sets(y)
-        X = check_features(self, X, learner, reset=True)
+        # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
+        probe = clone(self)
+        X = check_features(probe, X, learner, reset=True)
         if len(S) != len(X):
             raise LengthError(f"X has {len(X)} rows and the target {len(S)}; they must agree.")
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        parts = check_groups(groups, len(S))
+        seed = int(check_seed(self.random_state).randint(2**31 - 1))
         task = Task(
             X,
             S,
             rule,
             sample_weight=weight,
-            validation=self._check_validation(validation, learner),
+            validation=_check_validation(probe, validation, learner),
             seed=seed,
             n_jobs=self.n_jobs,
             callback=_tell if self.verbose else None,
         )
         model = learner.fit(task)
+        if self.verbose:
+            sys.stderr.write("\n")
 
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(probe, name):
+                setattr(self, name, getattr(probe, name))
+            elif hasattr(self, name):
+                delattr(self, name)
         self.learner_, self.weighting_, self.loss_ = learner, weighting, loss
         self.model_: Fitted = model
         self.n_iter_ = model.report.rounds
@@ -188,7 +204,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         )
         self.noise_scale_ = self.noise_.scale
         self.candidate_probabilities_ = self.noise_.probabilities(prediction, S)
-        self._training = (task, _check_groups(groups, len(S)))
+        self._training = (replace(task, callback=None), parts)
         self._identified: Identification | None = None
         return self
 
@@ -259,17 +275,6 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         weighting = Posterior() if names[1] == "auto" else get_weighting(self.weighting)
         return learner, weighting, get_loss(self.loss)
 
-    def _check_validation(self, validation: object, learner: Learner) -> tuple[Floats, CandidateSets] | None:
-        if validation is None:
-            return None
-        if not isinstance(validation, tuple | list) or len(validation) != 2:
-            raise ParameterError("validation must be a pair (X, S) of rows and their candidate sets.")
-        X = check_features(self, validation[0], learner, reset=False)
-        S = as_candidate_sets(validation[1])
-        if len(X) != len(S):
-            raise LengthError(f"The validation X has {len(X)} rows and its target {len(S)}; they must agree.")
-        return X, S
-
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
             raise NotFittedError(
@@ -312,6 +317,12 @@ def out_of_fold(learner: Learner, task: Task, cv: object, groups: NDArray[Any] |
         return learner.fit(task).predict(task.X)
 
     def run(fold: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> Floats:
+        if task.sample_weight is not None:
+            train = train[task.sample_weight[train] > 0]
+            if len(train) == 0:
+                raise ParameterError(
+                    f"Without fold {fold} no row with a sample_weight above 0 is left; use fewer folds."
+                )
         part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31)
         return learner.fit(part).predict(task.X[test])
 
@@ -354,15 +365,20 @@ def identification(probabilities: Floats, S: CandidateSets) -> Identification:
     return Identification(flat - S.offsets[:-1], S.values[flat], best, probabilities)
 
 
-def _check_groups(groups: Any, rows: int) -> NDArray[Any] | None:
-    if groups is None:
+def _check_validation(
+    probe: PartialLabelRegressor, validation: object, learner: Learner
+) -> tuple[Floats, CandidateSets] | None:
+    if validation is None:
         return None
-    given = np.asarray(groups)
-    if given.shape != (rows,):
-        raise LengthError(f"groups has shape {given.shape}, but there are {rows} rows; give one group per row.")
-    return given
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise ParameterError("validation must be a pair (X, S) of rows and their candidate sets.")
+    X = check_features(probe, validation[0], learner, reset=False)
+    S = as_candidate_sets(validation[1])
+    if len(X) != len(S):
+        raise LengthError(f"The validation X has {len(X)} rows and its target {len(S)}; they must agree.")
+    return X, S
 
 
 def _tell(done: int, total: int, loss: float) -> None:
-    sys.stderr.write(f"\rplr: epoch {done} of {total}, loss {loss:.6g}" + ("\n" if done == total else ""))
+    sys.stderr.write(f"\rplr: round {done} of at most {total}, loss {loss:.6g}")
     sys.stderr.flush()

@@ -260,7 +260,7 @@ class TestArrays:
         sizes = np.ones(2_000, dtype=np.int64)
         sizes[1_234] = 1_000_000
         S = CandidateSets(np.zeros(sizes.sum()), np.concatenate([[0], np.cumsum(sizes)]))
-        with pytest.raises(InfeasibleError, match=r"1000000 candidates of row 1234 .* GiB"):
+        with pytest.raises(InfeasibleError, match=r"1000000 candidates of row 1234 .* MiB"):
             np.asarray(S)
         with pytest.raises(MemoryError):
             S.to_padded()

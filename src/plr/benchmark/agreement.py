@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from plr.benchmark.published import MISPRINTED_DEVIATIONS, MISPRINTED_MEANS, published_cells
-from plr.benchmark.selection import SELECTIONS, parse_selection, tabulate
-from plr.errors import DataError
+from plr.benchmark.selection import SELECTIONS, parse_selection
+from plr.errors import DataError, DataNotFoundError
 
 __all__ = [
     "COUNTED_CELLS",
@@ -24,7 +25,6 @@ __all__ = [
     "agreement_of",
     "best_agreement",
     "compare",
-    "count_agreement",
     "distinct_selections",
     "read_notes",
 ]
@@ -181,33 +181,17 @@ def compare(row: Row, notes: Mapping[Place, str] | None = None) -> Comparison | 
     )
 
 
-def count_agreement(rows: Iterable[dict[str, Any]], notes: Mapping[Place, str] | None = None) -> list[Agreement]:
-    """Compare the cells of a store with the published ones under every selection rule the store has results for.
+def agreement_of(table: Iterable[Row], selection: str, per: str, notes: Mapping[Place, str] | None = None) -> Agreement:
+    """Compare what `plr.benchmark.selection.summarise` found under one rule with the published cells.
 
     Parameters
     ----------
-    rows : iterable of dict
-        What `plr.benchmark.store.Store.rows` returns.
+    table : iterable of dict
+    selection, per : str
+        The rule, as `plr.benchmark.selection.choose` took it.
     notes : mapping, optional
         Reasons by place, as `read_notes` returns them.
-
-    Returns
-    -------
-    list of Agreement
-        For each rule twice: hyper-parameters chosen by each trial, and by all trials of a cell together.
     """
-    fits = list(rows)
-    found = []
-    for per in ("trial", "cell"):
-        for selection in distinct_selections():
-            table = tabulate(fits, selection, per=per)
-            if table:
-                found.append(agreement_of(table, selection, per, notes))
-    return found
-
-
-def agreement_of(table: Iterable[Row], selection: str, per: str, notes: Mapping[Place, str] | None = None) -> Agreement:
-    """Compare the cells that `plr.benchmark.selection.tabulate` found under one rule with the published ones."""
     return Agreement(selection, per, tuple(item for row in table if (item := compare(row, notes)) is not None))
 
 
@@ -229,25 +213,31 @@ def distinct_selections() -> list[str]:
     return list(names.values())
 
 
-def read_notes(path: Path | None = None) -> dict[Place, str]:
-    """Read the reasons that were found for disagreeing cells.
+def read_notes(path: str | os.PathLike[str]) -> dict[Place, str]:
+    """Read the reasons that somebody found for disagreeing cells of one store.
 
     Parameters
     ----------
-    path : Path, optional
-        A CSV file with the columns dataset, model, method, false_labels and note; by default plr's own.
+    path : path
+        A CSV file with the columns dataset, model, method, false_labels and note.
     """
-    own = resources.files("plr.benchmark.published").joinpath("notes.csv")
-    text = own.read_text(encoding="utf-8") if path is None else path.read_text(encoding="utf-8")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataNotFoundError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not text in UTF-8.") from error
     notes: dict[Place, str] = {}
-    for line, row in enumerate(csv.DictReader(text.splitlines()), start=2):
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    for row in rows:
+        where = f"{path}, line {rows.line_num}"
         try:
             place = (row["dataset"], row["model"], int(row["false_labels"]), row["method"])
             note = row["note"].strip()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(f"notes line {line}: needs dataset, model, method, false_labels and note.") from error
+            raise DataError(f"{where}: needs dataset, model, method, false_labels and note.") from error
         if place not in published_cells():
-            raise DataError(f"notes line {line}: the paper has no cell {', '.join(map(str, place))}.")
+            raise DataError(f"{where}: the paper has no cell {', '.join(map(str, place))}.")
         notes[place] = note
     return notes
 

@@ -55,6 +55,8 @@ class Cell:
             protocol.scale_target,
             protocol.beta1,
         ]
+        if protocol.mechanism_engine is not None:
+            decisive.append(protocol.mechanism_engine)
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -92,7 +94,8 @@ def count_fits(cells: list[Cell], protocol: Protocol) -> int:
 def seed_for(protocol: Protocol, purpose: str, *parts: object) -> np.random.SeedSequence:
     """Return the seed for a purpose, decided by the protocol's seed and the parts named, and by nothing else.
 
-    Splits name data set and trial; candidates the mechanism and the size as well; training the model. So all methods
+    Splits name data set and trial; what a mechanism draws once for all rows the mechanism as well; candidates also the
+    size; training the model. So all methods
     meet the same rows, candidates and initial weights, and their differences are their own.
     """
     text = json.dumps([protocol.seed, purpose, *parts])

@@ -16,7 +16,7 @@ from plr.benchmark.protocol import Protocol
 from plr.candidates import CandidateSets
 from plr.datasets import Dataset, encode, load, load_file, split
 from plr.errors import DataNotFoundError
-from plr.generation import make_candidates
+from plr.generation import make_candidates, resolve_options
 
 __all__ = ["Held", "Part", "Problem", "Workbench"]
 
@@ -104,17 +104,20 @@ class Workbench:
         protocol = self.protocol
         features, rows = self._split(dataset, trial)
         y = self._datasets[dataset].target
-        options: dict[str, Any] = {"mechanism": protocol.mechanism}
+        # One mechanism for both parts, and nothing of it from validation rows.
+        options = resolve_options(
+            protocol.mechanism,
+            y[rows[0]],
+            X=features[0],
+            random_state=seed_for(protocol, "mechanism", dataset, trial, protocol.mechanism),
+        )
         if false_labels is not None:
             options |= {"false_labels": false_labels, "set_size": protocol.set_size}
-        if protocol.mechanism == "uniform":
-            seen = y[rows[0]]
-            options["span"] = (float(seen.min()), float(seen.max()))
         seeds = seed_for(
             protocol, "candidates", dataset, trial, false_labels, protocol.set_size, protocol.mechanism
         ).spawn(2)
         train, validation = (
-            make_candidates(y[part], X=X, random_state=seed, **options)
+            make_candidates(y[part], mechanism=protocol.mechanism, X=X, random_state=seed, **options)
             for part, X, seed in zip(rows[:2], features[:2], seeds, strict=True)
         )
         return train, validation

@@ -18,10 +18,13 @@ from plr.benchmark.selection import parse_selection
 from plr.datasets.registry import REGISTRY
 from plr.errors import DataNotFoundError, ParameterError, unknown_name
 
-__all__ = ["ENGINE", "FIGURE", "PRESETS", "DataFile", "Protocol", "get_preset"]
+__all__ = ["ENGINE", "FIGURE", "MECHANISM_ENGINE", "PRESETS", "DataFile", "Protocol", "get_preset"]
 
 ENGINE = 1
 """Raised whenever the same protocol would give other numbers, so that old and new results are not mixed."""
+
+MECHANISM_ENGINE = 2
+"""The same for the mechanisms other than ``uniform``: in 2 their options come from training rows, whatever the part."""
 
 FIGURE: dict[str, tuple[Any, ...]] = {
     "dataset": ("concrete", "housing"),
@@ -148,9 +151,16 @@ class Protocol:
         """Return the user's file of that name, or None for one of the paper's data sets."""
         return next((file for file in self.files if file.name == dataset), None)
 
+    @property
+    def mechanism_engine(self) -> int | None:
+        """Version of how the mechanism makes candidates; None for ``uniform``, which has had only one."""
+        return None if self.mechanism == "uniform" else MECHANISM_ENGINE
+
     def settings(self) -> dict[str, Any]:
         """Return all that decides results as plain values, in an order that does not depend on how it was given."""
         values: dict[str, Any] = {"engine": ENGINE}
+        if self.mechanism_engine is not None:
+            values["mechanism_engine"] = self.mechanism_engine
         for item in dataclasses.fields(self):
             if item.name == "selection":
                 continue

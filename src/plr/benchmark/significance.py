@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr
 
 __all__ = ["FEWEST_TRIALS", "LEVEL", "TEST_IN_WORDS", "paired_p_value"]
 
@@ -57,4 +57,4 @@ def paired_p_value(first: Mapping[int, float], second: Mapping[int, float]) -> f
     if variance <= (1e-12 * max(abs(first[trial]) for trial in common)) ** 2:
         return 1.0 if np.isclose(mean, 0.0, atol=1e-12) else 0.0
     statistic = mean / np.sqrt((1.0 / len(common) + _TEST_TO_TRAINING) * variance)
-    return float(2.0 * stats.t.sf(abs(statistic), df=len(common) - 1))
+    return float(2.0 * stdtr(len(common) - 1, -abs(statistic)))

@@ -93,9 +93,13 @@ class Store:
         if not file.is_file():
             raise StoreError(f"{file} does not exist; `plr benchmark --out {Path(path)}` would make it.")
         connection = connect(file, writing=False)
-        with explained(file):
-            text = connection.execute("SELECT protocol FROM protocol").fetchone()[0]
-        return cls(file, connection, Protocol.from_json(text))
+        try:
+            with explained(file):
+                text = connection.execute("SELECT protocol FROM protocol").fetchone()[0]
+            return cls(file, connection, Protocol.from_json(text))
+        except BaseException:
+            connection.close()
+            raise
 
     def close(self) -> None:
         """Close the file; what this runner had claimed is free again."""

@@ -8,8 +8,9 @@ from typing import Any
 
 from plr.benchmark.agreement import Comparison, Place, compare
 from plr.benchmark.methods import METHODS
-from plr.benchmark.selection import choose, parse_selection, summarise
+from plr.benchmark.selection import parse_selection
 from plr.benchmark.significance import FEWEST_TRIALS, LEVEL, TEST_IN_WORDS, paired_p_value
+from plr.datasets import split
 from plr.datasets.registry import REGISTRY
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "model_title",
     "sort_datasets",
     "sort_methods",
-    "tables_of",
 ]
 
 _NUMBERS = {"mlp": 2, "linear": 3}
@@ -47,7 +47,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Characteristics:
-    """A row of Table 1: what came out, and what was published; None for a data set of the user's own."""
+    """A row of Table 1: rows of the training, test and validation part, and features; None for the user's own data."""
 
     dataset: str
     title: str
@@ -126,48 +126,41 @@ class ResultTable:
 
 
 def build_table1(datasets: Iterable[str]) -> list[Characteristics]:
-    """Return Table 1: how each data set is split, and how many features it has before encoding."""
+    """Return Table 1: how many rows `plr.datasets.split` puts into each part, and the features before encoding.
+
+    The data need not be there: a table whose rows or columns are not those of the registry does not pass its checksum.
+    """
     table = []
     for name in sort_datasets(datasets):
         info = REGISTRY.get(name)
         if info is None:
             table.append(Characteristics(name, name, None, None))
             continue
-        aside = info.rows // 5
+        train, validation, test = (len(part) for part in split(info.rows, seed=0))
         published = (info.table1.train, info.table1.test, info.table1.validation, info.table1.features)
-        counts = (info.rows - 2 * aside, aside, aside, len(info.features))
+        counts = (train, test, validation, len(info.features))
         table.append(Characteristics(name, info.title, counts, published))
     return table
 
 
 def build_tables(
-    rows: Iterable[dict[str, Any]], selection: str, *, per: str = "trial", notes: Mapping[Place, str] | None = None
-) -> list[ResultTable]:
-    """Build the result tables: Table 2 (MLP) and Table 3 (linear), then one for each other model of the store.
-
-    Parameters
-    ----------
-    rows : iterable of dict
-        What `plr.benchmark.store.Store.rows` returns.
-    selection : str
-        One of `plr.benchmark.selection.SELECTIONS`.
-    per : {"trial", "cell"}, default="trial"
-        See `plr.benchmark.selection.choose`.
-    notes : mapping, optional
-        Reasons for disagreements, see `plr.benchmark.agreement.read_notes`.
-    """
-    chosen = choose(rows, selection, per=per)
-    return tables_of(chosen, summarise(chosen), per=per, notes=notes)
-
-
-def tables_of(
     chosen: Iterable[dict[str, Any]],
     summary: Iterable[dict[str, Any]],
     *,
     per: str = "trial",
     notes: Mapping[Place, str] | None = None,
 ) -> list[ResultTable]:
-    """Build the result tables from what `plr.benchmark.selection.choose` and ``summarise`` returned."""
+    """Build the result tables: Table 2 (MLP) and Table 3 (linear), then one for each other model of the store.
+
+    Parameters
+    ----------
+    chosen, summary : iterable of dict
+        What `plr.benchmark.selection.choose` and ``summarise`` returned under one rule.
+    per : {"trial", "cell"}, default="trial"
+        How ``choose`` was told to choose.
+    notes : mapping, optional
+        Reasons for disagreements, see `plr.benchmark.agreement.read_notes`.
+    """
     fits, cells = list(chosen), list(summary)
     largest = max((row["fraction"] for row in cells), default=1.0)
     models = {row["model"] for row in cells}

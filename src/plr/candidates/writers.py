@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["write_arrow", "write_padded", "write_summary"]
 
-_PADDED_LIMIT = 2 * 1024**3
+# Padding is refused where one set is this large, or where it would take so many bytes and so many times the data.
+_LARGEST_SET = 1_000_000
+_PADDED_LIMIT = 256 * 1024**2
 _PADDED_EXCESS = 10
 
 
@@ -25,10 +27,10 @@ def write_padded(S: CandidateSets, fill: float) -> Floats:
     sizes = S.sizes
     width = int(sizes.max())
     needed, held = 8 * len(S) * width, S.values.nbytes + S.offsets.nbytes
-    if needed > _PADDED_LIMIT and needed > _PADDED_EXCESS * held:
+    if width >= _LARGEST_SET or (needed > _PADDED_LIMIT and needed > _PADDED_EXCESS * held):
         raise InfeasibleError(
-            f"Padding {len(S)} rows to the {width} candidates of row {int(sizes.argmax())} needs "
-            f"{needed / 1024**3:.1f} GiB for {held / 1024**3:.3g} GiB of data; work on values and offsets, or "
+            f"Padding {len(S)} rows to the {width} candidates of row {int(sizes.argmax())} would take "
+            f"{needed / 1024**2:,.0f} MiB for {held / 1024**2:,.0f} MiB of data; work on values and offsets, or "
             "leave such rows out."
         )
     if len(S.values) == len(S) * width:

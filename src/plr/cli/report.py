@@ -28,15 +28,23 @@ def report_command(
     per: Annotated[
         str, typer.Option(help="trial: each trial chooses its hyper-parameters; cell: all trials choose together.")
     ] = "trial",
+    notes: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file of reasons for cells that disagree: columns dataset, model, method, false_labels, note."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written, and the counts, as JSON.")] = False,
 ) -> None:
     """Write Tables 1 to 3, the figures and one page, published numbers beside measured ones.
+
+    Prints the paths of what was written, the page last.
 
     Example: plr report runs/paper -o runs/paper/report
     """
     from plr.report import write_report
 
-    content, paths = write_report(store, out, selection=selection, per=per)
+    content, paths = write_report(store, out, selection=selection, per=per, notes=notes)
     if as_json:
         typer.echo(json.dumps(summarise_report(content, paths)))
         return

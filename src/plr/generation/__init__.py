@@ -7,6 +7,6 @@
 
 from __future__ import annotations
 
-from plr.generation.making import MECHANISMS, SET_SIZES, make_candidates, recipe
+from plr.generation.making import MECHANISMS, SET_SIZES, make_candidates, recipe, resolve_options
 
-__all__ = ["MECHANISMS", "SET_SIZES", "make_candidates", "recipe"]
+__all__ = ["MECHANISMS", "SET_SIZES", "make_candidates", "recipe", "resolve_options"]

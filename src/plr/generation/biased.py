@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plr._parameters import check_number
 from plr.errors import ParameterError
-from plr.generation.mechanism import Drawn, Task, deviation_of
+from plr.generation.mechanism import Drawn, Task, check_deviation, check_numbers, deviation_of
 
 __all__ = ["Biased"]
 
@@ -31,30 +32,63 @@ class Biased(Drawn):
         How far the centre moves, in standard deviations of the labels per standard deviation of the direction.
     spread : float, default 0.5
         Standard deviation of false labels around the centre, in standard deviations of the labels.
+    deviation : float, optional
+        The labels' standard deviation; by default that of the labels given.
+    centre : sequence of float, optional
+        The function the centre follows: an intercept, then a slope for each feature. By default drawn, ``shift`` saying
+        how steep.
     """
 
     uses_features: ClassVar[bool] = True
 
     shift: float = 1.0
     spread: float = 0.5
+    deviation: float | None = None
+    centre: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         check_number("shift", self.shift)
         check_number("spread", self.spread, low=0, open_low=True)
+        check_deviation(self.deviation)
+        if self.centre is not None:
+            check_numbers("centre", self.centre)
+
+    def resolved(self, task: Task) -> Self:
+        """Fill in the labels' standard deviation, and draw the direction in which the centre moves."""
+        deviation = deviation_of(task, self.deviation, "biased")
+        return replace(self, deviation=deviation, centre=self._function(task, deviation))
 
     def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Draw around the row's centre."""
-        if task.X is None:
-            raise ParameterError("biased moves false labels with the features; pass X.")
-        deviation = deviation_of(task, "biased")
-        centre = task.y.mean() + self.shift * deviation * _direction(task.X, task.rng)
-        return centre[rows] + self.spread * deviation * task.rng.standard_normal(len(rows))
+        deviation = deviation_of(task, self.deviation, "biased")
+        intercept, *slopes = self._function(task, deviation)
+        centre = intercept + _features(task) @ np.asarray(slopes)
+        return np.asarray(centre[rows] + self.spread * deviation * task.rng.standard_normal(len(rows)))
+
+    def _function(self, task: Task, deviation: float) -> Sequence[float]:
+        X = _features(task)
+        if self.centre is None:
+            direction = self.shift * deviation * _direction(X, task.rng)
+            return (float(task.y.mean() - X.mean(axis=0) @ direction), *direction.tolist())
+        if len(self.centre) != X.shape[1] + 1:
+            raise ParameterError(
+                f"centre must be an intercept and {X.shape[1]} slopes, one for each feature; "
+                f"it has {len(self.centre)} numbers."
+            )
+        return self.centre
+
+
+def _features(task: Task) -> NDArray[np.float64]:
+    if task.X is None:
+        raise ParameterError("biased moves false labels with the features; pass X.")
+    return task.X
 
 
 def _direction(X: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    varied = X[:, np.ptp(X, axis=0) > 0]
-    if varied.shape[1] == 0:
+    """Return slopes of a random projection of the standardised features that has unit variance."""
+    varies = np.ptp(X, axis=0) > 0
+    if not varies.any():
         raise ParameterError("biased moves false labels with the features, but every column of X is constant.")
-    standard = (varied - varied.mean(axis=0)) / varied.std(axis=0)
-    projection = standard @ rng.standard_normal(standard.shape[1])
-    return np.asarray(projection / projection.std())
+    slopes = np.zeros(X.shape[1])
+    slopes[varies] = rng.standard_normal(int(varies.sum())) / X[:, varies].std(axis=0)
+    return np.asarray(slopes / ((X - X.mean(axis=0)) @ slopes).std())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +46,13 @@ class Digits(Mechanism):
             raise ParameterError(f"decimals must be at most {_MOST_DIGITS}, got {self.decimals!r}.")
         check_number("unambiguous", self.unambiguous, low=0, high=1)
 
+    def resolved(self, task: Task) -> Self:
+        """Fill in the decimals."""
+        return replace(self, decimals=self._decimals(task))
+
     def false_labels(self, task: Task) -> FalseLabels:
         """Replace one digit of each row by others, all different."""
-        decimals = _needed_decimals(task.y) if self.decimals is None else self.decimals
+        decimals = self._decimals(task)
         printed = np.rint(np.abs(task.y) * 10.0**decimals)
         if printed.max() >= _LARGEST_EXACT:
             raise ParameterError(
@@ -68,6 +72,9 @@ class Digits(Mechanism):
         sign = np.where(task.y < 0, -1.0, 1.0)
         unprinted = task.y - sign * (printed / 10.0**decimals)
         return FalseLabels(sign[rows] * (changed / 10.0**decimals) + unprinted[rows], counts)
+
+    def _decimals(self, task: Task) -> int:
+        return _needed_decimals(task.y) if self.decimals is None else self.decimals
 
 
 def _needed_decimals(y: NDArray[np.float64]) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -54,10 +54,15 @@ class Folding(Mechanism):
         check_span(self.span)
         check_number("unambiguous", self.unambiguous, low=0, high=1)
 
+    def resolved(self, task: Task) -> Self:
+        """Fill in the span and the period."""
+        low, high = span_of(task, self.span)
+        return replace(self, span=(low, high), period=self._period(low, high))
+
     def false_labels(self, task: Task) -> FalseLabels:
         """List the unwrappings other than the truth."""
         low, high = span_of(task, self.span)
-        period = (high - low) / 3 if self.period is None else self.period
+        period = self._period(low, high)
         below, above = np.ceil((low - task.y) / period), np.floor((high - task.y) / period)
         if max(np.abs(below).max(), np.abs(above).max()) > _MOST_TURNS:
             raise ParameterError(f"The period {period:g} is too small for the range {low:g} to {high:g}.")
@@ -73,3 +78,6 @@ class Folding(Mechanism):
         turns += holds_truth[rows] & (turns >= 0)
         values = task.y[rows] + turns * period
         return FalseLabels(shuffle_in_row(values, rows, task.rng), counts)
+
+    def _period(self, low: float, high: float) -> float:
+        return (high - low) / 3 if self.period is None else self.period

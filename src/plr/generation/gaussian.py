@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plr._parameters import check_number
-from plr.generation.mechanism import Drawn, Task, deviation_of
+from plr.generation.mechanism import Drawn, Task, check_deviation, deviation_of
 
 __all__ = ["Gaussian"]
 
@@ -24,14 +25,22 @@ class Gaussian(Drawn):
     ----------
     spread : float, default 0.5
         Standard deviation around the truth, in standard deviations of the labels.
+    deviation : float, optional
+        The labels' standard deviation; by default that of the labels given.
     """
 
     spread: float = 0.5
+    deviation: float | None = None
 
     def __post_init__(self) -> None:
         check_number("spread", self.spread, low=0, open_low=True)
+        check_deviation(self.deviation)
+
+    def resolved(self, task: Task) -> Self:
+        """Fill in the labels' standard deviation."""
+        return replace(self, deviation=deviation_of(task, self.deviation, "gaussian"))
 
     def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Draw around the row's truth."""
-        deviation = self.spread * deviation_of(task, "gaussian")
+        deviation = self.spread * deviation_of(task, self.deviation, "gaussian")
         return task.y[rows] + deviation * task.rng.standard_normal(len(rows))

@@ -21,7 +21,7 @@ from plr.generation.mechanism import FalseLabels, Mechanism, Task, check_total
 from plr.generation.uniform import Uniform
 from plr.generation.units import Units
 
-__all__ = ["MECHANISMS", "SET_SIZES", "RandomState", "make_candidates", "recipe"]
+__all__ = ["MECHANISMS", "SET_SIZES", "RandomState", "make_candidates", "recipe", "resolve_options"]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     "uniform": Uniform,
@@ -181,11 +181,61 @@ def recipe(
     return {
         "plr": plr.__version__,
         "mechanism": mechanism,
-        "options": {field.name: getattr(chosen, field.name) for field in dataclasses.fields(chosen)},  # type: ignore[arg-type]
+        "options": _options(chosen),
         **counted,
         "missing": missing,
         "seed": random_state,
     }
+
+
+def resolve_options(
+    mechanism: str,
+    y: ArrayLike,
+    *,
+    X: ArrayLike | None = None,
+    random_state: RandomState = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Return a mechanism's options with all filled in that it takes from the rows, or draws.
+
+    Handed to :func:`make_candidates` with other rows, they hide those rows' truths in exactly the same way: in the same
+    span, with the same period, around the same function of the features.
+
+    Parameters
+    ----------
+    mechanism : str
+        One of :data:`MECHANISMS`.
+    y, X : array-like
+        Labels, and features where the mechanism looks at them, to take options from.
+    random_state : int, SeedSequence, Generator, RandomState or None
+        For what a mechanism draws once for all rows: the direction of ``biased``.
+    **options
+        Options already decided.
+
+    Returns
+    -------
+    dict
+        Every option of the mechanism, as plain values.
+
+    Examples
+    --------
+    >>> resolve_options("folding", [0.0, 4.0, 6.0])
+    {'period': 2.0, 'span': (0.0, 6.0), 'unambiguous': 0.2}
+    """
+    labels = _check_labels(y)
+    chosen, _, _ = _resolve(mechanism, None, None, options)
+    task = Task(
+        y=labels,
+        X=None if X is None else _check_features(X, len(labels)),
+        counts=np.zeros(len(labels), dtype=np.int64),
+        missing=np.zeros(len(labels), dtype=np.bool_),
+        rng=_generator(random_state),
+    )
+    return _options(chosen.resolved(task))
+
+
+def _options(mechanism: Mechanism) -> dict[str, Any]:
+    return {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}  # type: ignore[arg-type]
 
 
 def _resolve(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,13 @@ class Mechanism(ABC):
     uses_features: ClassVar[bool] = False
     """Whether false labels depend on the features, which then must be given."""
 
+    def resolved(self, task: Task) -> Self:  # noqa: ARG002
+        """Return the mechanism with every option filled in that it would take from the rows, or draw.
+
+        So that other rows get their false labels in exactly the same way.
+        """
+        return self
+
     @abstractmethod
     def false_labels(self, task: Task) -> FalseLabels:
         """Return the false labels of all rows."""
@@ -90,12 +98,13 @@ class Drawn(Mechanism):
         rows = repeat_rows(counts)
         if rows.size == 0:
             return FalseLabels(np.empty(0), counts)
-        values = self.draw(task, rows)
+        fixed = self.resolved(task)
+        values = fixed.draw(task, rows)
         for _ in range(_MOST_REDRAWS):
             true = np.flatnonzero(task.missing[rows] & (values == task.y[rows]))
             if true.size == 0:
                 return FalseLabels(values, counts)
-            values[true] = self.draw(task, rows[true])
+            values[true] = fixed.draw(task, rows[true])
         raise ParameterError(
             f"Row {rows[true[0]]} is to lose its truth, but every false label drawn for it equals the truth "
             f"{task.y[rows[true[0]]]:g}. Use missing=0 or labels that differ."
@@ -157,8 +166,26 @@ def span_of(task: Task, span: tuple[float, float] | None) -> tuple[float, float]
     return float(low), float(high)
 
 
-def deviation_of(task: Task, mechanism: str) -> float:
-    """Return the standard deviation of the labels, which must differ."""
+def check_numbers(name: str, values: Sequence[float]) -> None:
+    """Refuse what is not a row of finite numbers, one at least."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.ndim != 1 or numbers.size == 0 or not np.isfinite(numbers).all():
+        raise ParameterError(f"{name} must be finite numbers, one at least, not {reprlib.repr(values)}.")
+
+
+def check_deviation(deviation: float | None) -> None:
+    """Refuse a standard deviation that is not above 0."""
+    if deviation is not None:
+        check_number("deviation", deviation, low=0, open_low=True)
+
+
+def deviation_of(task: Task, deviation: float | None, mechanism: str) -> float:
+    """Return the standard deviation given, else that of the labels, which then must differ."""
+    if deviation is not None:
+        return deviation
     if task.y.min() == task.y.max():
         raise ParameterError(f"{mechanism} scales with the spread of the labels, but they are all {task.y[0]:g}.")
     return float(task.y.std())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,17 @@ class Uniform(Drawn):
     Parameters
     ----------
     span : (low, high), optional
-        The range; by default that of the labels given. The benchmark passes the range of the training labels.
+        The range; by default that of the labels given.
     """
 
     span: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         check_span(self.span)
+
+    def resolved(self, task: Task) -> Self:
+        """Fill in the span."""
+        return replace(self, span=span_of(task, self.span))
 
     def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Draw from the span, whatever the row."""

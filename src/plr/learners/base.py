@@ -42,6 +42,7 @@ class Task:
         Rows to choose the best epoch or round by.
     seed : int
     n_jobs : int or None
+        How many fits may run at the same time, for what is fitted more than once.
     callback : callable or None
         Called now and then with ``(done, total, loss)``.
     """

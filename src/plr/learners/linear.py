@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
-from plr.errors import ConvergenceWarning
+from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
 from plr.learners.base import Learner, Report, Task
 from plr.learners.scaling import label_scale, learn_features, learn_target, rescaled
 from plr.weighting.rule import NOTHING
@@ -80,6 +80,8 @@ class Linear(Learner):
         alpha = check_number("alpha", self.alpha, low=0.0)
         most = check_integer("max_rounds", self.max_rounds, low=1)
         tolerance = check_number("tol", self.tol, low=0.0, open_low=True)
+        if task.validation is not None:
+            raise ParameterError("The linear learner is solved to the end and has no use for validation rows.")
         features = learn_features(task.X, task.sample_weight, self.scale_features)
         target = learn_target(task.S, task.sample_weight, self.scale_target, single_precision=False)
         S = rescaled(task.S, target)
@@ -113,9 +115,17 @@ def _solve(
         if rule.learns_scale:
             state = rule.update_scale(prediction, S, state, found.weights, weight)
             scales.append(float(state[0]))
+        if task.callback is not None:
+            task.callback(done, most, losses[-1])
         if done >= _DAMPED_FROM and losses[-1] > losses[-2]:
             step = max(step / 2, _SMALLEST_STEP)
-        aim = prediction - found.gradient / found.hessian
+        with np.errstate(divide="ignore", invalid="ignore"):
+            aim = prediction - found.gradient / found.hessian
+        if not np.isfinite(aim).all():
+            raise DivergenceError(
+                f"In round {done} the loss's derivative or curvature is not finite, or the curvature is 0; a loss of "
+                f"your own must have a curvature above 0."
+            )
         solution = solution + step * (squares.solve(aim, weight * found.hessian / 2) - solution)
         moved = design @ solution
         change = float(np.abs(moved - prediction).max())

@@ -210,13 +210,14 @@ class MLP(Learner):
         share = check_number("validation_fraction", self.validation_fraction, low=0.0, high=0.9, open_low=True)
         if task.validation is not None:
             raise ParameterError("Give validation rows to fit or a validation_fraction to the learner, not both.")
-        rows = len(task.S)
+        counting = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
+        rows = len(counting)
         aside = round(share * rows)
         if aside < 1 or aside >= rows:
             raise ParameterError(
                 f"validation_fraction={share:g} of {rows} rows leaves nothing to train or validate on."
             )
-        order = np.random.default_rng([task.seed, 1]).permutation(rows)
+        order = np.random.default_rng([task.seed, 1]).permutation(counting)
         held, kept = np.sort(order[:aside]), np.sort(order[aside:])
         return replace(take_rows(task, kept), validation=(task.X[held], task.S[held]))
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from plr._parameters import check_choice
-from plr.benchmark.agreement import Agreement, agreement_of, best_agreement, distinct_selections, read_notes
+from plr.benchmark.agreement import Agreement, Place, agreement_of, best_agreement, distinct_selections
 from plr.benchmark.observations import Observation, check_observations, measured_means, published_means
 from plr.benchmark.protocol import Protocol
 from plr.benchmark.selection import choose, parse_selection, summarise
 from plr.benchmark.store import Store
-from plr.benchmark.tables import Characteristics, ResultTable, build_table1, tables_of
+from plr.benchmark.tables import Characteristics, ResultTable, build_table1, build_tables
 from plr.errors import StoreError
 
 __all__ = ["Content", "View", "gather"]
@@ -78,7 +79,9 @@ class Content:
         return self.views[0]
 
 
-def gather(store: Store, selection: str | None = None, per: str = "trial") -> Content:
+def gather(
+    store: Store, selection: str | None = None, per: str = "trial", notes: Mapping[Place, str] | None = None
+) -> Content:
     """Gather what a report of a store shows.
 
     Parameters
@@ -88,11 +91,13 @@ def gather(store: Store, selection: str | None = None, per: str = "trial") -> Co
         The rule to show; by default the protocol's.
     per : {"trial", "cell"}, default="trial"
         Whether trials choose hyper-parameters each or together.
+    notes : mapping, optional
+        Reasons for cells that disagree, as `plr.benchmark.agreement.read_notes` returns them.
     """
     name = _plain(store.protocol.selection if selection is None else selection)
     check_choice("per", per, ("trial", "cell"))
     rows = store.rows()
-    agreements, views, summary = _views(rows, per)
+    agreements, views, summary = _views(rows, per, notes)
     if name not in summary:
         raise StoreError(f"{store.path} has no finished cell to report under the selection {name!r}.")
     views.sort(key=lambda view: view.selection != name)
@@ -113,10 +118,9 @@ def gather(store: Store, selection: str | None = None, per: str = "trial") -> Co
 
 
 def _views(
-    rows: list[dict[str, Any]], shown_per: str
+    rows: list[dict[str, Any]], shown_per: str, notes: Mapping[Place, str] | None
 ) -> tuple[list[Agreement], list[View], dict[str, list[dict[str, Any]]]]:
     """Return all agreements, and the views and summaries of the rules that are shown."""
-    notes = read_notes()
     by_epoch: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_epoch.setdefault(row["rule"], []).append(row)
@@ -130,7 +134,7 @@ def _views(
             agreement = agreement_of(summary, selection, per, notes)
             agreements.append(agreement)
             if per == shown_per:
-                tables = tables_of(chosen, summary, per=per, notes=notes)
+                tables = build_tables(chosen, summary, per=per, notes=notes)
                 views.append(View(agreement, tables, check_observations(measured_means(summary))))
                 summaries[selection] = summary
     return agreements, views, summaries

@@ -39,7 +39,8 @@ def run_section(content: Content) -> Markup:
     """Return what was run, by what and on what."""
     protocol = content.protocol
     settings = [(name.replace("_", " "), _show(value)) for name, value in protocol.settings().items() if value != []]
-    settings.append(("selection", protocol.selection))
+    settings.append(("selection", _by_rule(content, lambda view: join([view.selection]))))
+    settings.append(("hyper-parameters chosen", f"per {content.chosen.agreement.per}"))
     parts = [element("h3", "Settings"), element("div", _definitions(settings), class_="columns")]
     for run in content.runs:
         parts += [element("h3", f"Run {run['id']}"), _definitions(_describe_run(run))]
@@ -63,7 +64,10 @@ def table1_section(table: Sequence[Characteristics]) -> Markup:
     for row in table:
         counts = [_count_cell(row, column) for column in range(4)]
         rows.append(element("tr", element("th", row.title, scope="row"), *counts))
-    caption = "Rows of each part, and features before one-hot encoding. ✓: as published."
+    caption = (
+        "Rows of each part as they were split, and features before one-hot encoding; ✓: as published. Every table is "
+        "checked by its SHA-256 when it is loaded."
+    )
     heads = {"Data set": "", "Train": "", "Test": "", "Validation": "", "Features": ""}
     return _table("Table 1", caption, heads, rows)
 
@@ -258,7 +262,7 @@ def _disagreeing(view: View) -> Markup:
             element("td", format_result(item.published, item.published_std)),
             element("td", ", ".join(filter(None, (percent, format_deviation(item.deviation))))),
             element("td", element("span", verdict, class_="apart"), class_="words"),
-            element("td", item.reason or "not looked into yet", class_="words" if item.reason else "words muted"),
+            element("td", item.reason or "–", class_="words" if item.reason else "words muted"),
         ]
         lines.append(element("tr", *cells))
     lower = sum(item.verdict is Verdict.LOWER for item in apart)

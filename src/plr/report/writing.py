@@ -23,6 +23,7 @@ def write_report(
     *,
     selection: str | None = None,
     per: str = "trial",
+    notes: str | os.PathLike[str] | None = None,
 ) -> tuple[Content, list[Path]]:
     """Write tables, figures and the page of a store into a folder.
 
@@ -36,26 +37,30 @@ def write_report(
         How epoch and hyper-parameters are chosen, one of `plr.benchmark.SELECTIONS`; by default the protocol's.
     per : {"trial", "cell"}, default="trial"
         Whether trials choose hyper-parameters each or together.
+    notes : path, optional
+        CSV file of reasons for cells that disagree, with the columns dataset, model, method, false_labels and note.
 
     Returns
     -------
     content : Content
         What the report shows.
     paths : list of Path
-        What was written; the page is the first.
+        What was written; the page is the last.
     """
+    from plr.benchmark.agreement import read_notes
     from plr.benchmark.figures import require_matplotlib
     from plr.benchmark.store import Store
     from plr.report.content import gather
 
     require_matplotlib()
+    reasons = None if notes is None else read_notes(notes)
     with Store.open(store) as opened:
-        content = gather(opened, selection, per)
+        content = gather(opened, selection, per, reasons)
     return content, write_files(Path(out), render_files(content))
 
 
 def render_files(content: Content) -> dict[str, bytes]:
-    """Return every file of a report by its name."""
+    """Return every file of a report by its name, the page last: it stands for the whole."""
     from plr.benchmark.figures import to_png, to_svg
     from plr.benchmark.table_formats import FORMATS, table1_text, table_text
     from plr.report.page import render_page
@@ -63,8 +68,7 @@ def render_files(content: Content) -> dict[str, bytes]:
 
     pictures = draw_pictures(content)
     drawn = {picture.name: to_svg(picture.figure) for picture in pictures}
-    page = render_page(content, [(picture, drawn[picture.name].decode()) for picture in pictures])
-    files = {"index.html": page.encode()}
+    files: dict[str, bytes] = {}
     for form in FORMATS:
         files[f"table1.{form}"] = table1_text(content.table1, form).encode()
         for table in content.chosen.tables:
@@ -72,6 +76,8 @@ def render_files(content: Content) -> dict[str, bytes]:
     for picture in pictures:
         files[f"{picture.name}.svg"] = drawn[picture.name]
         files[f"{picture.name}.png"] = to_png(picture.figure)
+    page = render_page(content, [(picture, drawn[picture.name].decode()) for picture in pictures])
+    files["index.html"] = page.encode()
     return files
 
 

@@ -11,75 +11,35 @@ the network computes in.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._codes import (
+    ABSOLUTE,
+    AVERAGE,
+    HUBER,
+    IDENTIFICATION,
+    POSTERIOR,
+    PROGRESSIVE,
+    SCALE,
+    SQUARED,
+    STUDENT,
+    Formula,
+)
 from plr._jit import inlined, jit
+from plr.weighting._noise import FAINT, log_density, student_shares
 
-__all__ = [
-    "ABSOLUTE",
-    "AVERAGE",
-    "CUSTOM",
-    "GAUSSIAN",
-    "HUBER",
-    "IDENTIFICATION",
-    "LAPLACE",
-    "POSTERIOR",
-    "PROGRESSIVE",
-    "SCALE",
-    "SQUARED",
-    "STATE_SIZE",
-    "STUDENT",
-    "Formula",
-    "evaluate",
-    "evidence",
-    "log_constant",
-    "log_density",
-    "next_scale",
-    "row",
-    "row_evidence",
-    "row_spread",
-    "spread",
-]
-
-CUSTOM = 0
-AVERAGE, IDENTIFICATION, PROGRESSIVE, POSTERIOR = 1, 2, 3, 4  # weightings
-SQUARED, ABSOLUTE, HUBER = 1, 2, 3  # losses
-GAUSSIAN, LAPLACE, STUDENT = 1, 2, 3  # noise families of the posterior
-
-SCALE = 0  # where the learned state keeps the noise scale
-STATE_SIZE = 2  # the second place is for the share of rows whose truth is missing
+__all__ = ["evaluate", "row"]
 
 # A score this far below the row's best adds nothing to a float64 sum.
 _NEGLIGIBLE = -50.0
 # A prior below this counts as zero: its reciprocal, which a lone candidate's share is multiplied by, would overflow.
 _NO_BELIEF = 1e-290
-# Where a row's densities sum to less than this, some may have underflowed that matter; logarithms then take over.
-_FAINT = 1e-250
 # The absolute loss has unbounded curvature at zero; a residual below this counts as this.
 _KINK = 1e-8
 # Powers of a tiny loss overflow; a score is cut here, where differences still are finite.
 _HIGHEST_SCORE = 1e300
-
-
-class Formula(NamedTuple):
-    """A weighting and a loss in the form the kernels take: codes, numbers and, for a user's own, function pointers."""
-
-    weighting: int
-    first: float
-    """Progressive: beta1. Posterior: the noise family."""
-    second: float
-    """Progressive: beta2. Posterior: the degrees of freedom of Student's t."""
-    loss: int
-    delta: float
-    score: Any
-    """``score(prediction, value, loss)``, called where ``weighting`` is CUSTOM."""
-    value: Any
-    """``value(prediction, value)``, called where ``loss`` is CUSTOM, as are the two below."""
-    derivative: Any
-    curvature: Any
 
 
 @inlined
@@ -161,31 +121,6 @@ def _reduce(
 
 
 @inlined
-def log_density(family: float, degrees: float, scale: float, residual: float) -> float:
-    """Return the log density of a residual under the noise family, its normalising constant left out.
-
-    The constant depends on the scale alone, so weights do not need it; `log_constant` has it.
-    """
-    ratio = residual / scale
-    if family == GAUSSIAN:
-        return -0.5 * ratio * ratio
-    if family == LAPLACE:
-        return -abs(ratio)
-    return -0.5 * (degrees + 1.0) * math.log1p(ratio * ratio / degrees)
-
-
-@jit
-def log_constant(family: float, degrees: float, scale: float) -> float:
-    """Return the normalising constant that `log_density` leaves out."""
-    if family == GAUSSIAN:
-        return -math.log(scale) - 0.5 * math.log(2.0 * math.pi)
-    if family == LAPLACE:
-        return -math.log(2.0 * scale)
-    half = 0.5 * degrees
-    return math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(degrees * math.pi) - math.log(scale)
-
-
-@inlined
 def _fill_scores(
     formula: Formula,
     prediction: float,
@@ -259,34 +194,6 @@ def _scores_to_weights(hard: bool, prior: NDArray[np.float64], weights: NDArray[
 
 
 @inlined
-def _student_shares(
-    formula: Formula,
-    prediction: float,
-    values: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> float:
-    """Write prior · density under Student's t, constants left out, and return the sum.
-
-    The density is a power, so it needs neither logarithm nor exponential. It is only 0 where the residual overflows.
-    """
-    narrow = 1.0 / (state[SCALE] * math.sqrt(formula.second))
-    power = -0.5 * (formula.second + 1.0)
-    total = 0.0
-    for j in range(values.size):
-        ratio = (prediction - values[j]) * narrow
-        base = 1.0 + ratio * ratio
-        weights[j] = 1.0 / (base * base) if power == -2.0 else base**power
-    if prior.size > 0:
-        for j in range(values.size):
-            weights[j] *= prior[j]
-    for j in range(values.size):
-        total += weights[j]
-    return total
-
-
-@inlined
 def _weigh(
     formula: Formula,
     prediction: float,
@@ -298,10 +205,10 @@ def _weigh(
 ) -> None:
     total = 0.0
     if formula.weighting == POSTERIOR and formula.first == STUDENT and log_q.size == 0:
-        total = _student_shares(formula, prediction, values, prior, state, weights)
+        total = student_shares(formula, prediction, values, prior, state, weights)
         for j in range(values.size):
             weights[j] /= total
-    if not total > _FAINT:
+    if not total > FAINT:
         _fill_scores(formula, prediction, values, log_q, state, weights)
         _scores_to_weights(formula.weighting == IDENTIFICATION, prior, weights)
 
@@ -329,76 +236,6 @@ def row(
     else:
         _weigh(formula, prediction, values, prior, log_q, state, weights)
     return _reduce(formula, prediction, values, weights)
-
-
-@inlined
-def row_spread(
-    formula: Formula,
-    prediction: float,
-    values: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> float:
-    """Return the row's part in the posterior's next scale: the mean over rows is the new scale or its square."""
-    total = 0.0
-    scale = state[SCALE]
-    for j in range(values.size):
-        residual = prediction - values[j]
-        if formula.first == LAPLACE:
-            total += weights[j] * abs(residual)
-        elif formula.first == GAUSSIAN:
-            total += weights[j] * residual * residual
-        else:
-            ratio = residual / scale
-            total += weights[j] * (formula.second + 1.0) * residual * residual / (formula.second + ratio * ratio)
-    return total
-
-
-@jit
-def next_scale(formula: Formula, mean_spread: float, lowest: float) -> float:
-    """Turn the mean of `row_spread` into the scale of the next round."""
-    if formula.first == LAPLACE:
-        return max(mean_spread, lowest)
-    return max(math.sqrt(mean_spread), lowest)
-
-
-@inlined
-def row_evidence(
-    formula: Formula,
-    prediction: float,
-    values: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    log_q: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> float:
-    """Return log Σ_j prior_j · p(y_j | prediction) / q(y_j), the constant of p left out; ``weights`` is scratch."""
-    has_prior = prior.size > 0
-    has_density = log_q.size > 0
-    if formula.first == STUDENT and not has_density:
-        total = _student_shares(formula, prediction, values, prior, state, weights)
-        if total > _FAINT:
-            return math.log(total) if has_prior else math.log(total / values.size)
-    best = -np.inf
-    total = 0.0
-    for j in range(values.size):
-        if has_prior and prior[j] == 0.0:
-            continue
-        score = log_density(formula.first, formula.second, state[SCALE], prediction - values[j])
-        if has_density:
-            score -= log_q[j]
-        if has_prior:
-            score += math.log(prior[j])
-        if score == -np.inf:
-            continue
-        if score <= best:
-            total += math.exp(score - best)
-        else:
-            total = total * math.exp(best - score) + 1.0
-            best = score
-    if not has_prior:
-        best -= math.log(values.size)
-    return best + math.log(total)
 
 
 @jit
@@ -432,48 +269,3 @@ def evaluate(
         losses[i] = value
         gradients[i] = gradient
         hessians[i] = hessian
-
-
-@jit
-def evidence(
-    formula: Formula,
-    predictions: NDArray[np.float64],
-    values: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    prior: NDArray[np.float64],
-    log_q: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
-    """Apply `row_evidence` to every row, the constant included; the flat ``weights`` are scratch."""
-    constant = log_constant(formula.first, formula.second, state[SCALE])
-    for i in range(predictions.size):
-        start = offsets[i]
-        stop = offsets[i + 1]
-        out[i] = constant + row_evidence(
-            formula,
-            predictions[i],
-            values[start:stop],
-            prior[start:stop],
-            log_q[start:stop],
-            state,
-            weights[start:stop],
-        )
-
-
-@jit
-def spread(
-    formula: Formula,
-    predictions: NDArray[np.float64],
-    values: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
-    """Apply `row_spread` to every row, with the flat ``weights`` that `evaluate` left."""
-    for i in range(predictions.size):
-        start = offsets[i]
-        stop = offsets[i + 1]
-        out[i] = row_spread(formula, predictions[i], values[start:stop], state, weights[start:stop])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plr._codes import AVERAGE
 from plr.weighting.base import Weighting, WeightingCode
 
 __all__ = ["Average"]
@@ -24,6 +25,4 @@ class Average(Weighting):
 
     def encode(self) -> WeightingCode:
         """Return the checked weighting as codes and numbers."""
-        from plr.weighting._formula import AVERAGE
-
         return WeightingCode(AVERAGE)

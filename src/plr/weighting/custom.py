@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from plr._codes import CUSTOM
 from plr.errors import ParameterError
 from plr.weighting.base import Weighting, WeightingCode
 
@@ -30,8 +31,6 @@ class Custom(Weighting):
 
     def encode(self) -> WeightingCode:
         """Return the checked weighting as codes and numbers."""
-        from plr.weighting._formula import CUSTOM
-
         if not callable(self.score):
             raise ParameterError(f"Custom needs a function score(prediction, value, loss), got {self.score!r}.")
         return WeightingCode(CUSTOM, score=self.score)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plr._codes import IDENTIFICATION
 from plr.weighting.base import Weighting, WeightingCode
 
 __all__ = ["Identification"]
@@ -22,6 +23,4 @@ class Identification(Weighting):
 
     def encode(self) -> WeightingCode:
         """Return the checked weighting as codes and numbers."""
-        from plr.weighting._formula import IDENTIFICATION
-
         return WeightingCode(IDENTIFICATION)

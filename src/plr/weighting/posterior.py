@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plr._codes import GAUSSIAN, LAPLACE, POSTERIOR, STUDENT
 from plr._parameters import check_choice, check_number
 from plr.weighting.base import Weighting, WeightingCode
 
@@ -36,8 +37,6 @@ class Posterior(Weighting):
 
     def encode(self) -> WeightingCode:
         """Return the checked weighting as codes and numbers."""
-        from plr.weighting._formula import GAUSSIAN, LAPLACE, POSTERIOR, STUDENT
-
         codes = {"gaussian": GAUSSIAN, "laplace": LAPLACE, "student": STUDENT}
         family = codes[check_choice("noise", self.noise, NOISES)]
         degrees = check_number("Posterior's degrees", self.degrees, low=0.0, open_low=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plr._codes import PROGRESSIVE
 from plr._parameters import check_number
 from plr.weighting.base import Weighting, WeightingCode
 
@@ -34,8 +35,6 @@ class Progressive(Weighting):
 
     def encode(self) -> WeightingCode:
         """Return the checked weighting as codes and numbers."""
-        from plr.weighting._formula import PROGRESSIVE
-
         beta1 = check_number("Progressive's beta1", self.beta1, low=0.0, open_low=True)
         beta2 = check_number("Progressive's beta2", self.beta2, low=0.0, high=1e100)
         return WeightingCode(PROGRESSIVE, beta1, beta2)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from plr._codes import SCALE, STATE_SIZE, Formula
 from plr._parameters import check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import LengthError
@@ -46,7 +47,7 @@ class Rule:
 
     Attributes
     ----------
-    formula : plr.weighting._formula.Formula
+    formula : Formula
         What the kernels take.
     learns_scale : bool
         Whether the learned state's noise scale matters and has to be updated by the fit loop.
@@ -54,7 +55,6 @@ class Rule:
 
     def __init__(self, weighting: Weighting, loss: Loss) -> None:
         from plr._jit import compile_scalar, unused
-        from plr.weighting._formula import Formula
 
         self.weighting, self.loss = weighting, loss
         weigh_by, lose_by = weighting.encode(), loss.encode()
@@ -77,8 +77,6 @@ class Rule:
 
     def initial_state(self, scale: float = 1.0) -> Floats:
         """Return the state that the fit loop owns, with the noise scale it starts from."""
-        from plr.weighting._formula import SCALE, STATE_SIZE
-
         state = np.zeros(STATE_SIZE)
         state[SCALE] = scale
         return state
@@ -96,7 +94,7 @@ class Rule:
 
     def evidence(self, prediction: Floats, S: CandidateSets, state: Floats, log_q: Floats = NOTHING) -> Floats:
         """Return each row's log Σ prior · p / q under the noise of a posterior weighting."""
-        from plr.weighting._formula import evidence
+        from plr.weighting._noise import evidence
 
         out, scratch = np.empty(len(S)), np.empty(S.values.size)
         prior = NOTHING if S.prior is None else S.prior
@@ -108,7 +106,7 @@ class Rule:
         self, prediction: Floats, S: CandidateSets, state: Floats, weights: Floats, sample_weight: Floats | None = None
     ) -> Floats:
         """Return the state after one round of learning the noise scale from weighted residuals."""
-        from plr.weighting._formula import SCALE, next_scale, spread
+        from plr.weighting._noise import next_scale, spread
 
         parts = np.empty(len(S))
         spread(self.formula, np.array(prediction, dtype=np.float64), S.values, S.offsets, state, weights, parts)

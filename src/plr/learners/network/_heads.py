@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._codes import Formula
 from plr._jit import jit
 from plr.learners.network._blocks import BLOCK
-from plr.weighting._formula import Formula, row, row_spread
+from plr.weighting._formula import row
+from plr.weighting._noise import row_spread
 
 __all__ = ["DENSITY", "SCALAR", "Head", "Sets", "block_loss"]
 

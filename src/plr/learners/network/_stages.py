@@ -9,21 +9,27 @@ import numba
 import numpy as np
 from numba import types
 
-from plr._jit import pointer
+from plr._jit import LOCK, pointer
 from plr.learners.network._heads import Head, Sets, block_loss
 from plr.learners.network._passes import Layout, backward, forward, run
 from plr.learners.network._training import Stages
 from plr.losses import Squared
-from plr.weighting._formula import evaluate, evidence, spread
+from plr.weighting._formula import evaluate
+from plr.weighting._noise import evidence, spread
 from plr.weighting.average import Average
 from plr.weighting.rule import NOTHING, Rule, frozen
 
 __all__ = ["get_stages"]
 
 
-@functools.lru_cache(maxsize=2)
 def get_stages(dtype: str) -> Stages:
     """Return pointers to the stages for networks in float32 or float64."""
+    with LOCK:
+        return _compile_stages(dtype)
+
+
+@functools.lru_cache(maxsize=2)
+def _compile_stages(dtype: str) -> Stages:
     number = types.Array(numba.from_dtype(np.dtype(dtype)), 1, "C")
     table = types.Array(numba.from_dtype(np.dtype(dtype)), 2, "C")
     real, whole, flag, nothing = types.float64, types.int64, types.boolean, types.none

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._codes import SCALE, Formula
 from plr._jit import jit
 from plr.learners.network._blocks import BLOCK
 from plr.learners.network._heads import SCALAR, Head, Sets
 from plr.learners.network._optimizers import update
 from plr.learners.network._passes import Layout
-from plr.weighting._formula import SCALE, Formula, next_scale
+from plr.weighting._noise import next_scale
 
 __all__ = [
     "BY_EVIDENCE",

@@ -208,6 +208,8 @@ def train_network(
     # The last step comes after the last loss.
     if not np.isfinite(memory.parameters).all():
         raise _diverged("The network's parameters became infinite", int(memory.counters[0]), plan)
+    if (monitor.best_epoch[monitor.wanted] < 0).any():
+        raise DivergenceError("No epoch has a finite score on the validation rows; look for values far out of range.")
     return _collect(layout, memory, monitor)
 
 
@@ -281,7 +283,7 @@ def _make_monitor(validation: Validation | None, parameters: Array, rule: Rule, 
         wanted=wanted,
         scores=np.full((epochs, RULES), np.nan),
         best_score=np.full(RULES, np.inf),
-        best_epoch=np.zeros(RULES, dtype=np.int64),
+        best_epoch=np.full(RULES, -1, dtype=np.int64),
         best_parameters=np.tile(parameters, (RULES if rows else 0, 1)),
     )
 

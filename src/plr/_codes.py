@@ -1,0 +1,48 @@
+"""How kernels know weightings, losses and noise families: by number, and together as a `Formula`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = [
+    "ABSOLUTE",
+    "AVERAGE",
+    "CUSTOM",
+    "GAUSSIAN",
+    "HUBER",
+    "IDENTIFICATION",
+    "LAPLACE",
+    "POSTERIOR",
+    "PROGRESSIVE",
+    "SCALE",
+    "SQUARED",
+    "STATE_SIZE",
+    "STUDENT",
+    "Formula",
+]
+
+CUSTOM = 0
+AVERAGE, IDENTIFICATION, PROGRESSIVE, POSTERIOR = 1, 2, 3, 4  # weightings
+SQUARED, ABSOLUTE, HUBER = 1, 2, 3  # losses
+GAUSSIAN, LAPLACE, STUDENT = 1, 2, 3  # noise families of the posterior
+
+SCALE = 0  # where the learned state keeps the noise scale
+STATE_SIZE = 2  # the second place is for the share of rows whose truth is missing
+
+
+class Formula(NamedTuple):
+    """A weighting and a loss in the form the kernels take: codes, numbers and, for a user's own, function pointers."""
+
+    weighting: int
+    first: float
+    """Progressive: beta1. Posterior: the noise family."""
+    second: float
+    """Progressive: beta2. Posterior: the degrees of freedom of Student's t."""
+    loss: int
+    delta: float
+    score: Any
+    """``score(prediction, value, loss)``, called where ``weighting`` is CUSTOM."""
+    value: Any
+    """``value(prediction, value)``, called where ``loss`` is CUSTOM, as are the two below."""
+    derivative: Any
+    curvature: Any
