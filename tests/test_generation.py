@@ -8,7 +8,7 @@ import pytest
 
 from plr.datasets import load
 from plr.errors import CandidateError, FeatureError, InfeasibleError, LengthError, ParameterError
-from plr.generation import MECHANISMS, SET_SIZES, make_candidates, recipe
+from plr.generation import MECHANISMS, SET_SIZES, make_candidates, recipe, resolve_options
 
 ROWS = 20_000
 COUNTED = [name for name, kind in MECHANISMS.items() if kind.counted]
@@ -245,6 +245,44 @@ def test_biased_follows_the_features_not_the_truth(y, X):
     assert len(none.values) == 2 * ROWS
 
 
+def test_marginal_with_a_pool_of_ones_own():
+    sets = make_candidates([5.0, 6.0], 50, set_size="fixed", mechanism="marginal", pool=[1.0, 2.0], random_state=0)
+    assert set(sets.values) == {1.0, 2.0, 5.0, 6.0}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_resolved_options_leave_nothing_to_the_rows(mechanism, y, X):
+    options = resolve_options(mechanism, y[:500], X=X[:500], random_state=0)
+    assert set(options) == {field.name for field in dataclasses.fields(MECHANISMS[mechanism])}
+    assert None not in options.values()
+    again = resolve_options(mechanism, 3 * y[500:1000], X=X[500:1000], random_state=1, **options)
+    assert again == options == json.loads(json.dumps(options), object_hook=as_tuples)
+    # A row's false labels are the same whatever the other rows are.
+    same, other = (
+        make_candidates(
+            np.r_[y[:1], rest], mechanism=mechanism, X=np.r_[X[:1], X[: len(rest)]], random_state=5, **options
+        )
+        for rest in (y[1:2], 100 * y[1:2])
+    )
+    assert same[:1].values.tolist() == other[:1].values.tolist()
+
+
+def as_tuples(found):
+    """Undo what JSON does to tuples."""
+    return {name: freeze(value) for name, value in found.items()}
+
+
+def freeze(value):
+    return tuple(map(freeze, value)) if isinstance(value, list) else value
+
+
+def test_options_resolved_from_the_same_rows_change_nothing(y):
+    for mechanism in set(MECHANISMS) - {"biased"}:
+        options = resolve_options(mechanism, y[:500])
+        made = [make_candidates(y[:500], mechanism=mechanism, random_state=2, **given) for given in ({}, options)]
+        assert made[0] == made[1]
+
+
 def test_million_rows_need_no_loop():
     y = np.random.default_rng(0).normal(size=1_000_000)
     sets, index = make_candidates(y, random_state=0, return_index=True)
@@ -278,7 +316,12 @@ def test_bad_labels(labels, message):
         ({"set_size": "fix"}, "did you mean 'fixed'"),
         ({"mechanism": "unifrom"}, "did you mean 'uniform'"),
         ({"spread": 1.0}, "'uniform' has no option 'spread'; it has span"),
-        ({"mechanism": "marginal", "span": (0, 1)}, "it has none"),
+        ({"mechanism": "marginal", "span": (0, 1)}, "it has pool"),
+        ({"mechanism": "marginal", "pool": []}, "pool"),
+        ({"mechanism": "marginal", "pool": [1.0, np.nan]}, "pool"),
+        ({"mechanism": "gaussian", "deviation": 0}, "deviation"),
+        ({"mechanism": "biased", "X": [[1], [2], [3]], "centre": (1.0,)}, "an intercept and 1 slopes"),
+        ({"mechanism": "biased", "X": [[1], [2], [3]], "centre": "ab"}, "centre"),
         ({"span": (1, 0)}, "span"),
         ({"span": 3}, "span"),
         ({"span": (0, np.inf)}, "span"),
@@ -334,7 +377,8 @@ def test_absurd_sizes_are_refused_before_memory_runs_out():
 def test_recipe_is_complete_and_can_be_written_down(mechanism):
     made = recipe(mechanism=mechanism, missing=0.1, random_state=5)
     assert json.loads(json.dumps(made))["mechanism"] == mechanism
-    assert set(made["options"]) == {field.name for field in dataclasses.fields(MECHANISMS[mechanism])}
+    decided = {field.name for field in dataclasses.fields(MECHANISMS[mechanism]) if field.default is not None}
+    assert set(made["options"]) == decided
     assert ("false_labels" in made) == ("set_size" in made) == (mechanism in COUNTED)
     assert (made["seed"], made["missing"]) == (5, 0.1)
     with pytest.raises(ParameterError, match="no option 'speed'"):

@@ -189,6 +189,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         model = learner.fit(task)
         if self.verbose:
             sys.stderr.write("\n")
+        prediction = model.predict(X)
+        noise = fit_noise(prediction, S, weighting if isinstance(weighting, Posterior) else None, weight)
 
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(probe, name):
@@ -198,12 +200,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.learner_, self.weighting_, self.loss_ = learner, weighting, loss
         self.model_: Fitted = model
         self.n_iter_ = model.report.rounds
-        prediction = model.predict(X)
-        self.noise_: NoiseModel = fit_noise(
-            prediction, S, weighting if isinstance(weighting, Posterior) else None, weight
-        )
-        self.noise_scale_ = self.noise_.scale
-        self.candidate_probabilities_ = self.noise_.probabilities(prediction, S)
+        self.noise_: NoiseModel = noise
+        self.noise_scale_ = noise.scale
+        self.candidate_probabilities_ = noise.probabilities(prediction, S)
         self._training = (replace(task, callback=None), parts)
         self._identified: Identification | None = None
         return self

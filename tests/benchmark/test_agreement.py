@@ -1,19 +1,21 @@
 """The agreement rule, at its edges, and what is counted."""
 
+from pathlib import Path
+
 import pytest
 
 from plr.benchmark.agreement import (
     COUNTED_CELLS,
     Verdict,
+    agreement_of,
     best_agreement,
     compare,
-    count_agreement,
     distinct_selections,
     read_notes,
 )
 from plr.benchmark.published import MISPRINTED_MEANS, published_cells
-from plr.benchmark.selection import EPOCH_RULES, SELECTIONS, parse_selection
-from plr.errors import DataError
+from plr.benchmark.selection import EPOCH_RULES, SELECTIONS, parse_selection, tabulate
+from plr.errors import DataError, DataNotFoundError
 
 
 def row(method="AVGL-MSE", measured=100.0, published=100.0, std=1.0, **place):
@@ -55,6 +57,10 @@ def fits(error_of, methods=("AVGL-MSE", "IDent"), trials=3):
         for trial in range(trials)
         for rule in EPOCH_RULES
     ]
+
+
+def agreements_of(rows):
+    return [agreement_of(tabulate(rows, name), name, "trial") for name in distinct_selections()]
 
 
 @pytest.mark.parametrize(
@@ -104,8 +110,7 @@ def test_nothing_published_is_no_comparison():
 def test_every_rule_is_counted_once_and_the_best_found():
     assert {parse_selection(name) for name in distinct_selections()} == {parse_selection(name) for name in SELECTIONS}
     published = {method: published_cells()["concrete", "mlp", 4, method].mse for method in ("AVGL-MSE", "IDent")}
-    agreements = count_agreement(fits(lambda method, rule: published[method] * (1.0 if rule == "loss" else 0.5)))
-    assert len(agreements) == 2 * len(distinct_selections())
+    agreements = agreements_of(fits(lambda method, rule: published[method] * (1.0 if rule == "loss" else 0.5)))
     best = best_agreement(agreements)
     assert (best.selection, best.agreeing, best.counted, best.unmeasured) == ("loss", 2, 2, 453)
     last = next(agreement for agreement in agreements if agreement.selection == "last")
@@ -114,7 +119,7 @@ def test_every_rule_is_counted_once_and_the_best_found():
 
 
 def test_nothing_to_compare_with_has_no_best():
-    assert best_agreement(count_agreement(fits(lambda *_: 1.0, methods=("Posterior",)))) is None
+    assert best_agreement(agreements_of(fits(lambda *_: 1.0, methods=("Posterior",)))) is None
 
 
 def test_notes_give_reasons(tmp_path):
@@ -131,5 +136,15 @@ def test_notes_about_cells_that_do_not_exist_are_refused(tmp_path, line):
         read_notes(file)
 
 
-def test_own_notes_are_sound():
-    assert set(read_notes()) <= set(published_cells())
+def test_notes_that_cannot_be_read(tmp_path):
+    with pytest.raises(DataNotFoundError, match="cannot be read"):
+        read_notes(tmp_path / "nowhere.csv")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="UTF-8"):
+        read_notes(tmp_path / "binary")
+
+
+def test_notes_on_the_papers_run_are_sound():
+    notes = read_notes(Path(__file__).parents[2] / "results" / "paper" / "notes.csv")
+    assert notes
+    assert all(notes.values())

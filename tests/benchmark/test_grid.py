@@ -10,6 +10,7 @@ from plr.benchmark import METHODS, PRESETS, Cell, DataFile, Method, Protocol, co
 from plr.benchmark.problems import Workbench
 from plr.benchmark.protocol import differences
 from plr.errors import DataNotFoundError, ParameterError
+from plr.generation import make_candidates
 from plr.losses import LOSSES
 from plr.weighting import WEIGHTINGS
 
@@ -176,6 +177,69 @@ class TestSeeds:
         fixed = Workbench(replace(self.bench.protocol, set_size="fixed"))
         assert set(self.problem(size=4, bench=fixed).train.S.sizes) == {5}
         assert set(self.problem(size=4).train.S.sizes) == {1, 2, 3, 4, 5}
+
+    def both(self, mechanism, size=None, **options):
+        """Return the problem under a mechanism, and the false labels of both parts less a part's own truths."""
+        bench = Workbench(replace(self.bench.protocol, mechanism=mechanism, **options))
+        problem = self.problem(size=size, bench=bench)
+        found = []
+        for part in (problem.train, problem.validation):
+            rows = np.repeat(np.arange(len(part.y)), part.S.sizes)
+            false = part.S.values != part.y[rows]
+            found.append((part.S.values[false], rows[false], part))
+        return problem, found
+
+    def test_folding_has_one_period(self):
+        problem, found = self.both("folding")
+        low, high = problem.train.y.min(), problem.train.y.max()
+        for values, rows, part in found:
+            turns = (values - part.y[rows]) / ((high - low) / 3)
+            np.testing.assert_allclose(turns, np.rint(turns), atol=1e-6)
+            assert low - 1e-9 <= values.min()
+            assert values.max() <= high + 1e-9
+
+    def test_biased_has_one_direction(self):
+        _, found = self.both("biased", 16, set_size="fixed")
+        features, means = [], []
+        for values, rows, part in found:
+            features.append(np.column_stack([np.ones(len(part.y)), part.X]))
+            means.append(np.bincount(rows, values) / np.bincount(rows))
+        slopes = np.linalg.lstsq(features[0], means[0], rcond=None)[0]
+        for X, mean, (values, rows, _) in zip(features, means, found, strict=True):
+            noise = (values - (X @ slopes)[rows]).std() / 4
+            assert np.abs(mean - X @ slopes).mean() < 2 * noise
+
+    def test_gaussian_has_one_scale(self):
+        problem, found = self.both("gaussian", 16, set_size="fixed")
+        for values, rows, part in found:
+            assert (values - part.y[rows]).std() == pytest.approx(0.5 * problem.train.y.std(), rel=0.04)
+
+    def test_marginal_has_one_pool(self):
+        problem, found = self.both("marginal", 16, set_size="fixed")
+        for values, _, _ in found:
+            assert np.isin(values, problem.train.y).all()
+
+    def test_digits_have_one_number_of_decimals(self, monkeypatch):
+        seen = []
+
+        def spy(y, **options):
+            seen.append(options["decimals"])
+            return make_candidates(y, **options)
+
+        monkeypatch.setattr("plr.benchmark.problems.make_candidates", spy)
+        self.both("digits", 4)
+        assert seen == [1, 1]
+
+    def test_keys_of_uniform_stay_and_those_of_other_mechanisms_have_a_version(self, monkeypatch):
+        cell = Cell("housing", "mlp", "IDent", 4, 1.0, 0)
+        protocols = [replace(PAPER, mechanism=mechanism) for mechanism in ("uniform", "gaussian")]
+        assert cell.key(PAPER) == "1c8237a95757e059c7938d6e4346f1f0"
+        assert PAPER.digest.startswith("a0b5fb9993400384")
+        before = [(cell.key(protocol), protocol.digest) for protocol in protocols]
+        monkeypatch.setattr("plr.benchmark.protocol.MECHANISM_ENGINE", 99)
+        after = [(cell.key(protocol), protocol.digest) for protocol in protocols]
+        assert before[0] == after[0]
+        assert not set(before[1]) & set(after[1])
 
     def test_false_labels_lie_in_the_span_of_training_labels(self):
         problem = self.problem(size=16)

@@ -247,7 +247,7 @@ def test_killed_twenty_times_comes_to_the_same_rows(tiny, tmp_path, killed_runne
 def wait_for_claim(folder):
     for _ in range(200):
         if (folder / "results.sqlite").exists():
-            with Store.create(folder, Store.open(folder).protocol) as store:
+            with Store.open(folder) as store:
                 if store._select("SELECT * FROM claims"):
                     return
         time.sleep(0.1)

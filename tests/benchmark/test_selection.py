@@ -1,6 +1,7 @@
 """Choosing epochs and hyper-parameters, on fits made by hand."""
 
 import json
+import statistics
 from dataclasses import replace
 
 import pytest
@@ -36,6 +37,12 @@ def test_each_trial_chooses_by_the_named_score(row_maker):
     (by_truth,) = tabulate(rows, "last+truth")
     assert by_truth["test_mse"] == 25.0
     assert [row["test_mse"] for row in choose(rows, "last+truth")] == [20.0, 30.0]
+
+
+def test_deviation_is_that_of_the_trials(row_maker):
+    errors = [1e8 + 0.1 * trial**2 for trial in range(7)]
+    (row,) = tabulate([row_maker(trial, 0.01, test_mse=error) for trial, error in enumerate(errors)])
+    assert row["test_mse_std"] == pytest.approx(statistics.stdev(errors), rel=1e-12)
 
 
 def test_whole_cell_chooses_one_setting_by_the_mean_score(row_maker):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from plr.benchmark import Store, expand
+from plr.benchmark.database import connect
 from plr.benchmark.execution import Fit
 from plr.benchmark.machine import Owner, is_dead, package_versions, this_process
 from plr.benchmark.store import STALE_AFTER
@@ -201,6 +202,20 @@ class TestRefusals:
         (tmp_path / "results.sqlite").touch()
         with pytest.raises(StoreError, match="nothing yet"):
             Store.open(tmp_path)
+
+    def test_unreadable_protocol_leaves_nothing_open(self, store, monkeypatch):
+        opened = []
+
+        def spy(*arguments, **options):
+            opened.append(connect(*arguments, **options))
+            return opened[-1]
+
+        monkeypatch.setattr("plr.benchmark.store.connect", spy)
+        execute(store, "UPDATE protocol SET protocol = 'no JSON'")
+        with pytest.raises(ValueError, match="Expecting value"):
+            Store.open(store.path)
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            opened[0].execute("SELECT 1")
 
     def test_full_disk(self, store, key):
         store.claim(key)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from plr.benchmark.published import published_cells
-from plr.benchmark.selection import EPOCH_RULES
+from plr.benchmark.selection import EPOCH_RULES, choose, summarise
 from plr.benchmark.significance import paired_p_value
 from plr.benchmark.table_formats import FORMATS, table1_text, table_text
 from plr.benchmark.tables import build_table1, build_tables, describe_selection
@@ -43,6 +43,11 @@ def fits(errors, **place):
     ]
 
 
+def tables_of(rows, selection):
+    chosen = choose(rows, selection)
+    return build_tables(chosen, summarise(chosen))
+
+
 NOISE = np.array([0.3, -0.2, 0.1, -0.1, 0.2, -0.3])
 ERRORS = {
     ("Supervised", 0): 36.0 + NOISE,
@@ -56,7 +61,7 @@ ERRORS = {
 
 @pytest.fixture
 def table():
-    (found,) = build_tables(fits(ERRORS), "last")
+    (found,) = tables_of(fits(ERRORS), "last")
     return found
 
 
@@ -88,13 +93,13 @@ def test_published_numbers_stand_beside(table):
 
 
 def test_few_trials_are_not_tested():
-    (table,) = build_tables(fits({key: errors[:4] for key, errors in ERRORS.items()}), "last")
+    (table,) = tables_of(fits({key: errors[:4] for key, errors in ERRORS.items()}), "last")
     assert all(entry.p_value is None for row in table.rows for entry in row.entries.values())
     assert "No test is made on fewer than 5 trials" in table.caption
 
 
 def test_failed_trials_and_failed_cells_are_shown():
-    (table,) = build_tables(fits({("IDent", 4): [None, None], ("PIDent", 4): [3.0, None]}), "last")
+    (table,) = tables_of(fits({("IDent", 4): [None, None], ("PIDent", 4): [3.0, None]}), "last")
     entries = table.rows[0].entries
     assert (entries["IDent"].mean, entries["IDent"].failed_trials) == (None, 2)
     assert (entries["PIDent"].trials, entries["PIDent"].failed_trials, entries["PIDent"].best) == (1, 1, True)
@@ -103,19 +108,19 @@ def test_failed_trials_and_failed_cells_are_shown():
 
 def test_other_models_sets_and_mechanisms_have_tables_without_published_numbers():
     rows = fits({("IDent", 4): [1.0, 2.0]}, model="trees", dataset="my data & co", set_size="fixed")
-    (table,) = build_tables(rows, "truth")
+    (table,) = tables_of(rows, "truth")
     assert (table.name, table.has_published) == ("table-trees", False)
     for form in FORMATS:
         assert "my data" in table_text(table, form)
     assert r"my data \& co" in table_text(table, "tex")
-    (table,) = build_tables(fits({("IDent", None): [1.0, 2.0]}, mechanism="folding"), "last")
+    (table,) = tables_of(fits({("IDent", None): [1.0, 2.0]}, mechanism="folding"), "last")
     assert table.rows[0].false_labels is None
     assert "folding" in table.caption
 
 
 def test_only_the_largest_fraction_is_tabled():
     rows = [*fits({("IDent", 4): [9.0]}, fraction=0.2), *fits({("IDent", 4): [3.0]})]
-    (table,) = build_tables(rows, "last")
+    (table,) = tables_of(rows, "last")
     assert table.rows[0].entries["IDent"].mean == 3.0
 
 
@@ -157,10 +162,21 @@ def test_csv_is_one_line_per_cell(table):
 def test_table1_is_the_papers(form):
     table = build_table1(["mine", *REGISTRY])
     assert all(row.counts == row.published for row in table)
+    assert [row.counts is None for row in table] == [row.dataset == "mine" for row in table]
     text = table1_text(table, form)
     for info in REGISTRY.values():
         assert (info.name if form == "csv" else info.title) in text
         assert str(info.table1.train) in text
+
+
+def test_table1_counts_what_splitting_gives(monkeypatch):
+    def lopsided(n, seed):
+        return range(n - 3), range(1), range(2)
+
+    monkeypatch.setattr("plr.benchmark.tables.split", lopsided)
+    (row,) = build_table1(["housing"])
+    assert row.counts == (503, 2, 1, 13)
+    assert "503 (published 304)" in table1_text([row], "md")
 
 
 def test_corrected_test_is_the_plain_one_with_a_wider_error():

@@ -11,7 +11,7 @@ from plr.benchmark import Store, expand, get_preset
 from plr.benchmark.execution import Fit, dump
 from plr.benchmark.selection import EPOCH_RULES
 from plr.cli.report import report_command
-from plr.errors import DependencyError, ParameterError, StoreError
+from plr.errors import DataNotFoundError, DependencyError, ParameterError, StoreError
 
 app = typer.Typer()
 app.command()(report_command)
@@ -41,7 +41,7 @@ def test_writes_and_prints_paths(store, tmp_path):
     result = run(store, "-o", tmp_path / "out")
     assert result.exit_code == 0, result.output
     paths = result.stdout.splitlines()
-    assert paths[0].endswith("index.html")
+    assert paths[-1].endswith("index.html")
     assert sorted(paths) == sorted(str(path) for path in (tmp_path / "out").iterdir())
     assert "2 of 2 published means agree" in result.stderr
 
@@ -66,6 +66,15 @@ def test_bad_options_write_nothing(store, tmp_path, arguments, error):
     result = run(store, "-o", tmp_path / "out", *arguments)
     assert isinstance(result.exception, error)
     assert not (tmp_path / "out").exists()
+
+
+def test_notes_are_shown_when_given(store, tmp_path):
+    file = tmp_path / "notes.csv"
+    file.write_text("dataset,model,method,false_labels,note\nconcrete,mlp,IDent,4,seen into\n")
+    assert run(store, "-o", tmp_path / "out", "--notes", file).exit_code == 0
+    missing = run(store, "-o", tmp_path / "none", "--notes", tmp_path / "nowhere.csv")
+    assert isinstance(missing.exception, DataNotFoundError)
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_folder_without_results(tmp_path):

@@ -61,7 +61,7 @@ def report(small_store, tmp_path_factory):
 def test_every_file_is_written_and_nothing_else(report):
     _, paths, _ = report
     names = {path.name for path in paths}
-    assert paths[0].name == "index.html"
+    assert paths[-1].name == "index.html"
     assert names == {path.name for path in paths[0].parent.iterdir()}
     for stem in ("table1", "table2", "table3"):
         assert {f"{stem}.md", f"{stem}.tex", f"{stem}.csv"} <= names
@@ -103,8 +103,24 @@ def test_disagreeing_cells_are_listed(report):
     evidence = next(view for view in content.views if view.selection == "evidence")
     assert evidence.agreement.agreeing == 0
     assert content.chosen.agreement.agreeing == content.chosen.agreement.counted == 28
-    assert "not looked into yet" in page
+    assert '<td class="words muted">–</td>' in page
     assert page.count("✗ higher than published") >= len(evidence.agreement.disagreeing())
+
+
+def test_reasons_are_shown_where_they_are_given(small_store, report, tmp_path):
+    file = tmp_path / "notes.csv"
+    file.write_text("dataset,model,method,false_labels,note\nconcrete,mlp,IDent,4,a <b> reason\n")
+    _, paths = write_report(small_store, tmp_path / "out", notes=file)
+    assert "a &lt;b&gt; reason" in paths[-1].read_text(encoding="utf-8")
+    assert {item.reason for view in report[0].views for item in view.agreement.comparisons} == {""}
+
+
+@pytest.mark.parametrize("rule", ["truth", "last+truth"])
+def test_settings_name_the_rule_that_is_shown(small_store, tmp_path, rule):
+    _, paths = write_report(small_store, tmp_path, selection=rule)
+    page = paths[-1].read_text(encoding="utf-8")
+    (settings,) = re.findall(r"<dt>selection</dt><dd>(.*?)</dd>", page)
+    assert re.findall(r'data-rule="[^"]+">([^<]+)<', settings) == [rule]
 
 
 def test_a_rule_can_be_asked_for(small_store):

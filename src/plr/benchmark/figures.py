@@ -197,6 +197,8 @@ def _save(figure: Figure, form: str, metadata: dict[str, None]) -> bytes:
     with drawing():
         # Transparent where it is to lie on a page of any colour.
         figure.savefig(target, format=form, metadata=metadata, transparent=form == "svg")
+    # Laid out once for all formats: they look alike, and what takes longest is not done again.
+    figure.set_layout_engine("none")
     return target.getvalue()
 
 

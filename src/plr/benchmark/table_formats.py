@@ -36,7 +36,7 @@ _LEGEND = (
     "✗ no, ? misprinted), and the difference in published standard deviations σ."
 )
 _TABLE1_CAPTION = (
-    "Characteristics of the data sets: rows of each part as they were split, and features before one-hot encoding. "
+    "Characteristics of the data sets: rows of each part as they are split, and features before one-hot encoding. "
     "Every table is checked by its SHA-256 when it is loaded."
 )
 _TABLE1_HEADS = ("Data set", "Train", "Test", "Validation", "Features")

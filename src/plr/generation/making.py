@@ -170,6 +170,8 @@ def recipe(
 ) -> dict[str, Any]:
     """Return what :func:`make_candidates` would do, defaults filled in, as plain values that can be written down.
 
+    Options left to the labels, such as the span of ``uniform``, are left out; :func:`resolve_options` gives them.
+
     Examples
     --------
     >>> recipe(2, mechanism="gaussian", random_state=0)  # doctest: +NORMALIZE_WHITESPACE
@@ -181,7 +183,7 @@ def recipe(
     return {
         "plr": plr.__version__,
         "mechanism": mechanism,
-        "options": _options(chosen),
+        "options": {name: value for name, value in _options(chosen).items() if value is not None},
         **counted,
         "missing": missing,
         "seed": random_state,

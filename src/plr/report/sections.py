@@ -65,7 +65,7 @@ def table1_section(table: Sequence[Characteristics]) -> Markup:
         counts = [_count_cell(row, column) for column in range(4)]
         rows.append(element("tr", element("th", row.title, scope="row"), *counts))
     caption = (
-        "Rows of each part as they were split, and features before one-hot encoding; ✓: as published. Every table is "
+        "Rows of each part as they are split, and features before one-hot encoding; ✓: as published. Every table is "
         "checked by its SHA-256 when it is loaded."
     )
     heads = {"Data set": "", "Train": "", "Test": "", "Validation": "", "Features": ""}

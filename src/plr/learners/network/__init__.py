@@ -1,1 +1,1 @@
-"""The compiled network that `linear`-free learners share: kernels, and the training loop around them."""
+"""The compiled network: kernels (`_*.py`), and the training loop around them (`network.py`)."""
