@@ -115,7 +115,7 @@ def test_tampered_value_is_refused_with_file_and_both_digests(exported, tmp_path
 
 
 @pytest.mark.parametrize("name", ["concrete", "auto-mpg", "airfoil"])
-@pytest.mark.parametrize("content", [b"", b"junk\n\0", gzip.compress(b"a,b\n1,2\n"), b"PK\x03\x04 broken"])
+@pytest.mark.parametrize("content", [b"", b"junk\n\0", gzip.compress(b"a,b\n1,2\n", mtime=0), b"PK\x03\x04 broken"])
 def test_damaged_file_is_one_clear_error(name, content, tmp_path):
     path = tmp_path / REGISTRY[name].raw.filename
     path.write_bytes(content)
