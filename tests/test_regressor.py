@@ -239,6 +239,23 @@ def test_verbose_tells_on_stderr(data, capsys):
     assert out == ""
 
 
+@pytest.mark.parametrize("learner", LEARNER_INSTANCES, ids=lambda learner: type(learner).__name__)
+def test_callback_is_told_and_can_stop(data, learner):
+    X, _, S, _ = data
+    told = []
+    PartialLabelRegressor(learner).fit(X, S, callback=lambda *progress: told.append(progress))
+    assert told
+    assert all(0 < done <= total and loss >= 0 for done, total, loss in told)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    model = PartialLabelRegressor(learner)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, S, callback=stop)
+    assert not hasattr(model, "model_")
+
+
 def test_core_needs_no_torch():
     code = (
         "import sys\n"

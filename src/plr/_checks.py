@@ -32,7 +32,8 @@ def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> 
     except TypeError as error:
         raise FeatureTypeError(str(error)) from error
     except ValueError as error:
-        raise FeatureError(f"{error}{_where(X)}") from error
+        # scikit-learn's message goes on to recommend other estimators; ours says where to look instead.
+        raise FeatureError(f"{str(error).split(chr(10) + 'PartialLabelRegressor does not')[0]}{_where(X)}") from error
     return checked
 
 
@@ -89,17 +90,35 @@ def is_plain_target(y: Any) -> bool:
 
 
 def _where(X: Any) -> str:
-    """Return where X has its first bad entry, or what to do about text, as a sentence to append; empty if unknown."""
-    try:
-        values = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        return " Encode text and dates first, for example with OneHotEncoder in a Pipeline."
+    """Return where X has its first entry that is no finite number, as sentences to append; empty if there is none."""
+    values = np.asarray(X, dtype=object)
     if values.ndim != 2:
         return ""
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad) == 0:
-        return ""
-    row, column = (int(k) for k in bad[0])
     names = getattr(X, "columns", None)
-    name = f" ({names[column]})" if names is not None else ""
-    return f"\nThe first is in row {row}, column {column}{name}; {len(bad)} in all."
+    count = 0
+    first = ""
+    text = False
+    for column in range(values.shape[1]):
+        try:
+            bad = ~np.isfinite(values[:, column].astype(np.float64))
+            is_text = False
+        except (TypeError, ValueError):
+            bad = np.array([not _is_number(entry) for entry in values[:, column]])
+            is_text = True
+        if bad.any() and not first:
+            name = f" ({names[column]})" if names is not None else ""
+            row = int(np.flatnonzero(bad)[0])
+            first = f"\nThe first is {values[row, column]!r} in row {row}, column {column}{name}"
+            text = is_text
+        count += int(bad.sum())
+    if not first:
+        return ""
+    advice = " Encode text and dates first, for example with OneHotEncoder in a Pipeline." if text else ""
+    return f"{first}; {count} in all.{advice}"
+
+
+def _is_number(entry: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(entry)))
+    except (TypeError, ValueError):
+        return False

@@ -114,10 +114,10 @@ def compile_scalar(function: Callable[..., float], arguments: int, role: str) ->
             return _compile_scalar(plain, arguments)
     except (numba.core.errors.NumbaError, TypeError, AttributeError) as error:
         name = getattr(plain, "__name__", repr(plain))
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0].rstrip(".")
         raise ParameterError(
-            f"{name!r}, given as {role}, cannot be compiled: {reason} It must be a function of {arguments} floats that "
-            f"returns one and uses nothing but numbers and the math module."
+            f"{name!r}, given as {role}, cannot be compiled: {reason}. It must be a function of {arguments} floats "
+            f"that returns one and uses nothing but numbers and the math module."
         ) from error
 
 

@@ -114,6 +114,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> ParameterErro
     Unknown weighting 'averge'; did you mean 'average'? Known: average, identification.
     """
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.4)
+    folded = {known_name.lower(): known_name for known_name in names}
+    near = [folded[match] for match in difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=0.6)]
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return ParameterError(f"Unknown {kind} {name!r}{hint} Known: {', '.join(names)}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -31,7 +31,7 @@ __all__ = ["Identification", "PartialLabelRegressor"]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Identification:
     """Which candidate is the true one, row by row.
 
@@ -51,6 +51,10 @@ class Identification:
     value: Floats
     probability: Floats
     probabilities: Floats
+
+    def __repr__(self) -> str:
+        sure = float(np.mean(self.probability > 0.95)) if len(self.probability) else 0.0
+        return f"Identification({len(self.index)} rows, {sure:.0%} of them above 0.95 sure)"
 
 
 class PartialLabelRegressor(RegressorMixin, BaseEstimator):
@@ -144,6 +148,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         sample_weight: Any = None,
         groups: Any = None,
         validation: tuple[Any, Any] | None = None,
+        callback: Callable[[int, int, float], object] | None = None,
     ) -> PartialLabelRegressor:
         """Fit the model.
 
@@ -151,12 +156,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : array-like of shape (n, d)
         y : CandidateSets, list of lists, list column, NaN-padded 2-D array, or plain 1-D labels
-            The candidate sets.
+            The candidate sets; a column of texts such as ``12.5|13.1`` will do.
         sample_weight : array-like of shape (n,), optional
         groups : array-like of shape (n,), optional
             Rows of one group stay together where ``identify()`` makes folds.
         validation : (X, y), optional
             Rows to choose the best epoch by; with plain labels as ``y``, by the labels.
+        callback : callable, optional
+            Called about ten times a second with ``(rounds done, rounds at most, loss)``; stops training by raising.
 
         Returns
         -------
@@ -184,10 +191,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             validation=_check_validation(probe, validation, learner),
             seed=seed,
             n_jobs=self.n_jobs,
-            callback=_tell if self.verbose else None,
+            callback=callback or (_tell if self.verbose else None),
         )
         model = learner.fit(task)
-        if self.verbose:
+        if self.verbose and callback is None:
             sys.stderr.write("\n")
         prediction = model.predict(X)
         noise = fit_noise(prediction, S, weighting if isinstance(weighting, Posterior) else None, weight)

@@ -197,7 +197,7 @@ class TestRefusals:
                 use()
 
     def test_nothing_to_read(self, tmp_path):
-        with pytest.raises(StoreError, match="does not exist"):
+        with pytest.raises(StoreError, match=r"has no results\.sqlite"):
             Store.open(tmp_path)
         (tmp_path / "results.sqlite").touch()
         with pytest.raises(StoreError, match="nothing yet"):

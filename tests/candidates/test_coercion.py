@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -84,9 +86,18 @@ class TestCoercion:
             S = as_candidate_sets(make([[1.0], [2.0]] if make is not pl.DataFrame else {"y": [1.0, 2.0]}))
         assert S.to_lists() == [[1], [2]]
 
+    def test_a_column_of_texts(self):
+        texts = ["1|2.5", "[3, 4, 5]", "6"]
+        for column in (texts, np.array(texts, dtype=object), pd.Series(texts), pl.Series(texts)):
+            assert as_candidate_sets(column).to_lists() == [[1.0, 2.5], [3.0, 4.0, 5.0], [6.0]]
+        with pytest.raises(CandidateError, match=r"Row 1: 'x\|y' is not a set of candidates; write 12.5\|13.1"):
+            as_candidate_sets(["1|2", "x|y"])
+        with pytest.raises(CandidateError, match="strings are not numbers"):
+            as_candidate_sets(["1", "2"])
+
     def test_a_frame_of_one_list_column(self):
         for frame in (pd.DataFrame({"y": LISTS}), pl.DataFrame({"y": LISTS})):
-            with pytest.warns(DataConversionWarning):
+            with warnings.catch_warnings(action="error"):
                 assert as_candidate_sets(frame).to_lists() == LISTS
 
     @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import typer
 from typer.testing import CliRunner
 
 from plr.benchmark import PRESETS, Store
-from plr.cli.benchmark import benchmark_command, make_protocol
+from plr.cli.benchmark import _print_tables, benchmark_command, make_protocol
 from plr.cli.datasets import export_datasets
-from plr.errors import DataNotFoundError, ParameterError, StoreError
+from plr.errors import DataNotFoundError, ParameterError, PlrError, StoreError
 
 app = typer.Typer()
 app.command()(benchmark_command)
@@ -55,10 +55,72 @@ def test_json_has_one_row_per_cell(tmp_path):
 def test_table_shows_published_beside_measured(tmp_path):
     result = run(*SMALL, "--out", tmp_path)
     (line,) = [line for line in result.stdout.splitlines() if "IDent" in line]
-    assert "9.10 ± 2.32" in line
-    assert "4 false labels" in result.stdout
+    assert "9.10±2.32" in line
+    assert "by the number of false labels" in result.stdout
+    assert "the last epoch" in result.stdout
+    assert "±: standard deviation over trials" in result.stdout
     assert "cells" not in result.stdout
     assert "4 of 4 cells" in result.stderr
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("sizes", [(4, 16), (2, 4, 8, 16)])
+def test_table_fits_the_screen(width, sizes, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = []
+    for dataset in ("power-plant", "forest-fires"):
+        for method in ("Supervised", "AVGV-Huber", "Posterior"):
+            for size in (0,) if method == "Supervised" else sizes:
+                row = {"dataset": dataset, "model": "mlp", "method": method, "false_labels": size, "set_size": "upto"}
+                row |= {"fraction": 1.0, "selection": "last", "trials": 2, "test_mse": 1234.5 * (size + 1)}
+                row |= {"test_mse_std": 345.6 * (size + 1), "published_mse": 39.66, "published_std": 10.31}
+                rows.append(row)
+    _print_tables(rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum("Posterior" in line for line in lines) == 2
+    assert "…" not in "".join(lines)
+    (first,) = [line for line in lines if "forest-fires" in line]
+    assert first.count("1234±346") == len(sizes)
+    published = sum(line.count("39.7±10.3") for line in lines)
+    assert published == 6 * len(sizes)
+
+
+def test_a_finished_run_leaves_one_file(tmp_path):
+    assert run(*SMALL, "--out", tmp_path).exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["results.sqlite"]
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("", "FILE:TARGET"),
+        (":q", "mine.csv"),
+        (":word", "mine.csv: the target 'word' must be numbers"),
+    ],
+)
+def test_files_of_the_users_own_are_named_in_messages(tmp_path, target, message):
+    file = tmp_path / "mine.csv"
+    file.write_text("a,word,price\n" + "".join(f"{i},low,{i}\n" for i in range(30)))
+    result = run(*SMALL, "--datasets", f"{file}{target}", "--out", tmp_path / "out")
+    assert isinstance(result.exception, PlrError)
+    assert message in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_at_any_moment_says_so(monkeypatch, capsys):
+    import plr.cli
+    import plr.cli.benchmark
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plr.cli.benchmark, "make_protocol", stop)
+    monkeypatch.setattr(sys, "argv", ["plr", "benchmark"])
+    with pytest.raises(SystemExit) as ended:
+        plr.cli.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Stopped.\n"
 
 
 def test_same_command_goes_on_and_another_is_refused(tmp_path):
@@ -110,8 +172,10 @@ def test_options_replace_settings_of_the_preset():
         (("--device", "cuda"), "only cpu is available"),
         (("--sizes", "four"), "not a number"),
         (("--methods", "IDnt"), "did you mean 'IDent'"),
-        (("--selection", "best"), "selection"),
+        (("--selection", "best"), "Known: all, "),
         (("--workers", "0"), "workers"),
+        (("--seed", "-1"), "--seed must be at least 0"),
+        (("--set-size", "any"), "Unknown --set-size 'any'"),
     ],
 )
 def test_mistakes_make_no_folder(arguments, message, tmp_path):

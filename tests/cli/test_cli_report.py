@@ -43,7 +43,37 @@ def test_writes_and_prints_paths(store, tmp_path):
     paths = result.stdout.splitlines()
     assert paths[-1].endswith("index.html")
     assert sorted(paths) == sorted(str(path) for path in (tmp_path / "out").iterdir())
-    assert "2 of 2 published means agree" in result.stderr
+    assert "2 of 2 measured means agree with the published ones: within two published" in result.stderr
+    assert "the last epoch" in result.stderr
+    assert "Not finished" not in result.stderr
+
+
+def test_an_unfinished_store_says_what_is_missing(tmp_path):
+    protocol = dataclasses.replace(
+        get_preset("quick"), datasets=("concrete",), methods=("IDent",), sizes=(4,), trials=3
+    )
+    with Store.create(tmp_path / "store", protocol) as opened:
+        opened.begin("plr benchmark")
+        first, second, _ = expand(protocol)
+        for cell in (first, second):
+            opened.claim(cell.key(protocol))
+        (setting,) = first.settings(protocol)
+        fits = [Fit(dump(setting), rule, 3, 1.0, 1.0, 1.0, 45.0) for rule in EPOCH_RULES]
+        opened.finish(first.key(protocol), fits, 1.0)
+        opened.fail(second.key(protocol), "no luck")
+    result = run(tmp_path / "store", "-o", tmp_path / "out")
+    assert "Not finished: 2 of 3 cells are missing, 1 of which failed" in result.stderr
+
+
+def test_report_into_a_file_or_of_one(store, tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("a,y\n1,2\n")
+    into = run(store, "-o", file)
+    assert "is a file, or lies below one" in str(into.exception)
+    of = run(file, "-o", tmp_path / "out")
+    assert "t.csv is not a usable benchmark store" in str(of.exception)
+    nothing = run(tmp_path, "-o", tmp_path / "out")
+    assert "has no results.sqlite; name a folder" in str(nothing.exception)
 
 
 def test_json_counts_every_rule(store, tmp_path):

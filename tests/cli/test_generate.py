@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from plr.cli._tables import read_candidates, read_recipe, read_table
 from plr.cli.generate import generate, generate_command
-from plr.errors import CandidateError, DataNotFoundError, ParameterError, PlrError
+from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError, PlrError
 from plr.generation import MECHANISMS, make_candidates
 
 ENDINGS = ["csv", "parquet", "feather", "jsonl"]
@@ -94,7 +94,8 @@ def test_help_names_every_mechanism():
     ("changes", "error", "message"),
     [
         ({"target": "z"}, ParameterError, "Unknown column"),
-        ({"target": "kind"}, CandidateError, "not numbers"),
+        ({"target": "kind"}, CandidateError, "must be numbers"),
+        ({"truth_column": ""}, ParameterError, "--truth-column needs a name"),
         ({"truth_column": "a"}, ParameterError, "has a column of that name"),
         ({"mechanism": "normal"}, ParameterError, "Unknown mechanism"),
         ({"options": {"speed": 1}}, ParameterError, "no option 'speed'"),
@@ -128,9 +129,57 @@ def test_bad_option(source, tmp_path, option):
     assert option in str(result.exception)
 
 
-def test_output_may_replace_its_input(source, labels):
-    generate(source, "y", source, set_size="fixed", false_labels=1)
-    assert read_candidates(read_table(source), ["y"]).sizes.tolist() == [2] * 200
+@pytest.mark.parametrize("spelling", ["itself", "detour", "link", "hard link"])
+def test_output_never_replaces_its_input(source, tmp_path, spelling):
+    before = source.read_bytes()
+    out = {"itself": source, "detour": tmp_path / "sub" / ".." / "source.csv"}.get(spelling, tmp_path / "link.csv")
+    (tmp_path / "sub").mkdir()
+    if spelling == "link":
+        out.symlink_to(source)
+    elif spelling == "hard link":
+        out.hardlink_to(source)
+    with pytest.raises(ParameterError, match="is the input itself"):
+        generate(source, "y", out)
+    assert source.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (
+            ["1", "", "nan"],
+            r"empty or not finite in data row 1 counted from 0 \(line 3 of the file\), and in 1 more of 3",
+        ),
+        (["1", "2", ""], r"in data row 2 counted from 0 \(line 4 of the file\); fill in"),
+        (["1", "low", "3"], r"must be numbers; data row 1 counted from 0 \(line 3 of the file\) has 'low'"),
+    ],
+)
+def test_unusable_labels_are_named_with_their_line(tmp_path, cells, message):
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"1,{cell}\n" for cell in cells))
+    with pytest.raises(CandidateError, match=message):
+        generate(path, "y", tmp_path / "out.csv")
+
+
+def test_other_separators_and_folders_are_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;y\n1,5;2\n")
+    with pytest.raises(DataError, match="semicolons"):
+        generate(path, "y", tmp_path / "out.csv")
+    path.write_text("a;y\n1;2\n")
+    with pytest.raises(DataError, match="semicolons"):
+        generate(path, "y", tmp_path / "out.csv")
+    with pytest.raises(DataNotFoundError, match="is a folder"):
+        generate(tmp_path, "y", tmp_path / "out.csv")
+
+
+def test_messages_speak_of_options(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n1,2\n2,2\n")
+    seed = run(path, "--target", "y", "-o", tmp_path / "out.csv", "--seed", -1)
+    assert str(seed.exception).startswith("--seed must be")
+    span = run(path, "--target", "y", "-o", tmp_path / "out.csv")
+    assert "--option 'span=[0,10]'" in str(span.exception)
 
 
 def test_frame_written_by_pandas_keeps_its_index(labels, tmp_path):

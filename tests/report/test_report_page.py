@@ -185,5 +185,5 @@ def test_a_failure_half_way_leaves_what_was_there(tmp_path):
 
 def test_a_folder_that_is_a_file_is_one_clear_line(small_store, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot be made"):
+    with pytest.raises(StoreError, match="is a file, or lies below one"):
         write_report(small_store, tmp_path / "file")

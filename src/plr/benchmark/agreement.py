@@ -18,6 +18,7 @@ from plr.errors import DataError, DataNotFoundError
 __all__ = [
     "COUNTED_CELLS",
     "MAY_BE_BETTER",
+    "RULE_IN_SHORT",
     "RULE_IN_WORDS",
     "Agreement",
     "Comparison",
@@ -40,6 +41,8 @@ MAY_BE_BETTER = ("Supervised", "IDent", "PIDent")
 
 COUNTED_CELLS = len(published_cells()) - len(MISPRINTED_MEANS)
 """Published means that can be compared: all but the misprinted."""
+
+RULE_IN_SHORT = "within two published standard deviations or 15 %, whichever is larger"
 
 RULE_IN_WORDS = (
     "A measured mean agrees if it lies within two published standard deviations or 15 % of the published mean, "

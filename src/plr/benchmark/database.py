@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from plr.errors import StoreError
 
-__all__ = ["FILE_NAME", "FORMAT", "connect", "create_tables", "explained", "transaction"]
+__all__ = ["FILE_NAME", "FORMAT", "connect", "create_tables", "explained", "leave_one_file", "transaction"]
 
 FILE_NAME = "results.sqlite"
 
@@ -116,7 +116,15 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(f"{path}: {_meaning(error)}") from error
+        raise StoreError(f"{path}{_meaning(error)}") from error
+
+
+def leave_one_file(connection: sqlite3.Connection) -> None:
+    """Take the log, and the file beside it, back into the database, unless another program has it open."""
+    # While it keeps a log, everybody who reads leaves these files behind.
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA journal_mode = DELETE")
 
 
 def _open(path: Path, writing: bool) -> sqlite3.Connection:
@@ -161,13 +169,13 @@ def _check(connection: sqlite3.Connection, path: Path, writing: bool) -> None:
 def _meaning(error: sqlite3.Error) -> str:
     text = str(error)
     if "disk is full" in text:
-        return "the disk is full; free some space and run the same command again, finished cells are kept."
+        return ": the disk is full; free some space and run the same command again, finished cells are kept."
     if "readonly" in text or "read-only" in text:
-        return "cannot be written to; check the permissions of the file and its folder."
+        return " cannot be written to; check the permissions of the file and its folder."
     if "not a database" in text or "malformed" in text:
-        return f"is not a usable database ({text}); move it away or choose another folder."
+        return f" is not a usable benchmark store ({text}); name another, or move it away."
     if "unable to open" in text:
-        return "cannot be opened; check that the folder can be written to."
+        return " cannot be opened; check that the folder can be written to."
     if "locked" in text:
-        return "is locked by another program for over a minute."
-    return text
+        return " is locked by another program for over a minute."
+    return f": {text}"

@@ -12,6 +12,12 @@ from plr.benchmark.runner import Progress
 __all__ = ["describe_seconds", "show_progress"]
 
 _SECONDS_BETWEEN_LINES = 10.0
+# The first fits to end say little about the others: many are under way, and the longest were begun first.
+_SECONDS_BEFORE_ESTIMATE = 5.0
+_SHARE_BEFORE_ESTIMATE = 0.03
+_SECONDS_ENOUGH = 60.0
+
+_COMPILING = "Compiling kernels, once per installation …"
 
 
 @contextmanager
@@ -41,20 +47,28 @@ def show_progress(title: str) -> Iterator[Callable[[Progress], None]]:
             task = bar.add_task(title, total=1.0, cells="", left="")
 
             def move(progress: Progress) -> None:
+                if progress.compiling:
+                    bar.console.print(_COMPILING)
                 whole = progress.work + progress.remaining_work
                 share = progress.work / whole if whole > 0 else 1.0
                 bar.update(task, completed=share, cells=_count(progress), left=_time_left(progress))
 
             yield move
     else:
-        last = time.monotonic()
+        last: float | None = None
 
         def write(progress: Progress) -> None:
             nonlocal last
             now = time.monotonic()
-            if now - last >= _SECONDS_BETWEEN_LINES or progress.done + progress.failed == progress.total:
+            if progress.compiling:
+                print(_COMPILING, file=sys.stderr, flush=True)
+            elif (
+                last is None
+                or now - last >= _SECONDS_BETWEEN_LINES
+                or progress.done + progress.failed == progress.total
+            ):
                 last = now
-                elapsed = describe_seconds(progress.seconds)
+                elapsed = describe_seconds(progress.seconds) if progress.work else ""
                 parts = [f"{title}: {_count(progress)}", elapsed, _time_left(progress)]
                 print(", ".join(part for part in parts if part), file=sys.stderr, flush=True)
 
@@ -82,4 +96,9 @@ def _count(progress: Progress) -> str:
 
 def _time_left(progress: Progress) -> str:
     left = progress.seconds_left
+    share = progress.work / max(progress.work + progress.remaining_work, 1e-9)
+    if progress.seconds < _SECONDS_BEFORE_ESTIMATE:
+        return ""
+    if share < _SHARE_BEFORE_ESTIMATE and progress.seconds < _SECONDS_ENOUGH:
+        return ""
     return f"about {describe_seconds(left)} left" if left is not None and progress.remaining_work > 0 else ""

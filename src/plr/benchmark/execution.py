@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from plr.benchmark.grid import Cell, seed_for
 from plr.benchmark.methods import Method, Setting, get_method
 from plr.benchmark.models import get_model
-from plr.benchmark.problems import Problem, Workbench, labels_as_sets
+from plr.benchmark.problems import Held, Part, Problem, Workbench, labels_as_sets
 from plr.benchmark.protocol import Protocol
 from plr.benchmark.selection import EPOCH_RULES
+from plr.candidates import CandidateSets
 from plr.errors import DivergenceError
 
-__all__ = ["Fit", "Problem", "run_cell"]
+__all__ = ["Fit", "Problem", "run_cell", "warm_up"]
+
+
+# Model and method of what has run in this process already.
+_WARM: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True)
@@ -71,10 +77,7 @@ def run_cell(
     for setting in cell.settings(protocol):
         check()
         try:
-            if method.custom is not None:
-                fits += method.custom(problem, setting, protocol, seed, check)
-            else:
-                fits += _fit_network(problem, cell, method, setting, protocol, seed, check)
+            fits += _fit(problem, cell, method, setting, protocol, seed, check)
         except DivergenceError as error:
             # What the method does at this setting is a result, the same on every attempt; it must not stop the others.
             fits += [Fit(dump(setting), rule, None, None, None, None, None, str(error)) for rule in EPOCH_RULES]
@@ -82,9 +85,41 @@ def run_cell(
     return fits
 
 
+def warm_up(cells: Iterable[Cell], protocol: Protocol) -> None:
+    """Compile all that some cells need, by one epoch on a few made-up rows for each kind of cell."""
+    short = replace(protocol, epochs=1)
+    kinds = {(cell.model, cell.method): cell for cell in cells}
+    if not _WARM.issuperset(kinds):
+        y = np.linspace(0.0, 1.0, 12)
+        X = np.column_stack([y, y**2]).astype(np.float32)
+        # Two candidates a row, so that no method takes the way for rows that are certain.
+        part = Part(X, CandidateSets(np.repeat(y, 2) + np.tile([0.0, 0.5], 12), np.arange(0, 25, 2)), y)
+        problem = Problem(part, part, Held(X, y))
+        for kind in kinds.keys() - _WARM:
+            cell, method = kinds[kind], get_method(kind[1])
+            # Whatever is wrong shows in the cell itself, and is recorded there.
+            with suppress(Exception):
+                _fit(problem, cell, method, cell.settings(short)[0], short, 0, lambda: None)
+            _WARM.add(kind)
+
+
 def dump(setting: Setting) -> str:
     """Return a setting as text that is the same for equal settings."""
     return json.dumps(setting, sort_keys=True)
+
+
+def _fit(
+    problem: Problem,
+    cell: Cell,
+    method: Method,
+    setting: Setting,
+    protocol: Protocol,
+    seed: int,
+    check: Callable[[], None],
+) -> list[Fit]:
+    if method.custom is not None:
+        return method.custom(problem, setting, protocol, seed, check)
+    return _fit_network(problem, cell, method, setting, protocol, seed, check)
 
 
 def _fit_network(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from plr._parameters import check_integer
-from plr.benchmark.execution import run_cell
+from plr.benchmark.execution import run_cell, warm_up
 from plr.benchmark.grid import Cell, expand
 from plr.benchmark.methods import get_method
 from plr.benchmark.problems import Workbench
@@ -26,6 +26,8 @@ __all__ = ["Progress", "RunSummary", "default_workers", "run_benchmark", "run_ce
 _SECONDS_BETWEEN_BEATS = 5.0
 # How often to look whether another runner has finished, or abandoned, what it had claimed.
 _SECONDS_BETWEEN_LOOKS = 0.5
+# Loading kernels compiled before takes less.
+_SECONDS_BEFORE_NOTICE = 1.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,9 @@ class Progress:
     work, remaining_work : float
         Estimated work this run has done and that is left, in training steps.
     seconds : float
-        Since the run began.
+        Since the first cell began.
+    compiling : bool
+        Whether kernels are being compiled, which is done before the first cell and once per installation.
     """
 
     done: int
@@ -48,6 +52,7 @@ class Progress:
     work: float
     remaining_work: float
     seconds: float
+    compiling: bool = False
 
     @property
     def seconds_left(self) -> float | None:
@@ -121,6 +126,8 @@ def run_cells(
     if work.is_over():
         work.report()
         return work.summary()
+    work.report()
+    work.compile()
     store.begin(command)
     with _heart(store), ThreadPoolExecutor(number, thread_name_prefix="plr-benchmark") as pool:
         futures = [pool.submit(work.loop) for _ in range(number)]
@@ -187,14 +194,29 @@ class _Work:
             self.stop.set()
             raise
 
-    def report(self) -> None:
+    def compile(self) -> None:
+        """Compile what the cells need, or load it; the callback is told if that takes long. The clock starts after."""
+        waiting = [cell for _, cell in self._waiting]
+        alarm = threading.Timer(_SECONDS_BEFORE_NOTICE, self.report, kwargs={"compiling": True})
+        alarm.daemon = True
+        alarm.start()
+        try:
+            warm_up(waiting, self._workbench.protocol)
+        finally:
+            alarm.cancel()
+            alarm.join()
+        self._began = time.perf_counter()
+        self.report()
+
+    def report(self, compiling: bool = False) -> None:
         """Tell the callback how far the run is."""
         if self._callback is None:
             return
         with self._lock:
             done = self._found + self._finished + self._elsewhere
             seconds = time.perf_counter() - self._began
-            self._callback(Progress(done, self._failed, self._total, self._worked, self._remaining, seconds))
+            progress = Progress(done, self._failed, self._total, self._worked, self._remaining, seconds, compiling)
+            self._callback(progress)
 
     def summary(self) -> RunSummary:
         """Return what the run came to."""

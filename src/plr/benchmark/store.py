@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plr.benchmark.database import FILE_NAME, connect, create_tables, explained, transaction
+from plr.benchmark.database import FILE_NAME, connect, create_tables, explained, leave_one_file, transaction
 from plr.benchmark.execution import Fit
 from plr.benchmark.grid import Cell, expand
 from plr.benchmark.machine import Owner, describe_machine, is_dead, package_versions, revision, this_process
@@ -91,7 +91,8 @@ class Store:
         if file.is_dir():
             file = file / FILE_NAME
         if not file.is_file():
-            raise StoreError(f"{file} does not exist; `plr benchmark --out {Path(path)}` would make it.")
+            what = f"has no {FILE_NAME}" if Path(path).is_dir() else "does not exist"
+            raise StoreError(f"{path} {what}; name a folder that plr benchmark wrote its results to.")
         connection = connect(file, writing=False)
         try:
             with explained(file):
@@ -108,6 +109,7 @@ class Store:
                 # Nothing is lost where this fails: claims of a process that has ended are void.
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("DELETE FROM claims WHERE run = ?", (self._run,))
+            leave_one_file(self._connection)
             self._connection.close()
 
     def __enter__(self) -> Store:

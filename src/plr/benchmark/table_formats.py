@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from plr.benchmark.agreement import Verdict
+from plr.benchmark.agreement import RULE_IN_SHORT, Verdict
 from plr.benchmark.tables import Characteristics, Entry, ResultTable
 
 __all__ = [
@@ -33,7 +33,8 @@ SYMBOLS = {
 
 _LEGEND = (
     "Second line: the published mean (standard deviation), whether the measured mean agrees with it (✓ yes, ▾ better, "
-    "✗ no, ? misprinted), and the difference in published standard deviations σ."
+    "✗ no, ? misprinted), and the difference in published standard deviations σ. A mean agrees if it lies "
+    f"{RULE_IN_SHORT}, of the published one; Supervised, IDent and PIDent may also be lower (better)."
 )
 _TABLE1_CAPTION = (
     "Characteristics of the data sets: rows of each part as they are split, and features before one-hot encoding. "

@@ -85,7 +85,8 @@ def checked(flat: Flat, empty: str) -> Parts:
         if empty == "raise":
             raise EmptySetError(
                 f"{len(hollow)} of {len(sizes)} rows have no candidate: {name_rows(hollow, names)}. Give each at least "
-                'one, or pass empty="drop" and take the rows in `kept` from the features.'
+                'one, or make the target by CandidateSets.from_lists(lists, empty="drop") or its like, and take the '
+                "rows in its `kept` from the features."
             )
         kept = np.flatnonzero(sizes)
         sizes = sizes[kept]

@@ -12,6 +12,7 @@ from plr.candidates.arrow import is_list_column
 from plr.candidates.container import CandidateSets
 from plr.candidates.floats import is_row
 from plr.candidates.tables import columns_of, is_frame
+from plr.candidates.text import is_text_column, parse_cells
 from plr.errors import CandidateError
 
 __all__ = ["as_candidate_sets"]
@@ -23,7 +24,8 @@ def as_candidate_sets(S: Any, empty: str = "raise") -> CandidateSets:
     Parameters
     ----------
     S : CandidateSets, sequence of sequences, list column, NaN-padded 2-D array or frame, or 1-D labels
-        Candidate sets are returned as they are. An array or frame with one column is taken for labels, with the
+        Candidate sets are returned as they are. A column of texts such as ``12.5|13.1`` or ``[12.5, 13.1]`` will do for
+        a list column. An array or frame with one column of numbers is taken for labels, with the
         warning scikit-learn's own regressors give.
     empty : {"raise", "drop"}, default="raise"
         What to do about rows without a candidate.
@@ -44,11 +46,16 @@ def as_candidate_sets(S: Any, empty: str = "raise") -> CandidateSets:
     if is_frame(S):
         columns = dict(columns_of(S))
         if S.shape[1] == 1:
-            _warn_column_vector()
-            return as_candidate_sets(next(iter(columns.values())), empty)
+            column = next(iter(columns.values()))
+            lists = is_list_column(column) or any(map(is_row, set(map(type, np.asarray(column, dtype=object)))))
+            if not lists and not is_text_column(column):
+                _warn_column_vector()
+            return as_candidate_sets(column, empty)
         return CandidateSets.from_columns(S, list(columns), empty=empty)
     if is_list_column(S):
         return CandidateSets.from_arrow(S, empty=empty)
+    if is_text_column(S):
+        return CandidateSets.from_arrow(parse_cells(S), empty=empty)
     if not hasattr(S, "__array__"):
         if not is_row(type(S)) or hasattr(S, "toarray"):
             raise CandidateError(

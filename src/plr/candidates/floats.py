@@ -43,6 +43,8 @@ def complaint(item: Any, where: str) -> CandidateError:
         problem = f"{where} holds {item!r}: a list names only the candidates there are; leave missing ones out."
     elif is_row(type(item)):
         problem = f"{where} is nested too deep: it holds {item!r} where a number belongs; give one flat list per row."
+    elif isinstance(item, (set, frozenset)):
+        problem = f"{where} is a set, which has no order; give a list, or sorted({{...}})."
     else:
         problem = f"{where} holds {item!r} of type {type(item).__name__}, which is not a number; give floats."
     return CandidateError(problem[0].upper() + problem[1:])

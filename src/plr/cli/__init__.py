@@ -6,8 +6,10 @@ else keeps its traceback, because then the mistake is ours.
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -25,10 +27,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("benchmark")(benchmark_command)
-app.command("datasets")(datasets_command)
-app.command("generate")(generate_command)
-app.command("report")(report_command)
+
+
+def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
+    """Let Ctrl-C end a command with one line, whatever it is at; Typer's way is to say nothing."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            typer.echo("Stopped.", err=True)
+            raise typer.Exit(130) from None
+
+    return run
+
+
+app.command("benchmark")(_stoppable(benchmark_command))
+app.command("datasets")(_stoppable(datasets_command))
+app.command("generate")(_stoppable(generate_command))
+app.command("report")(_stoppable(report_command))
 
 
 def _show_version(wanted: bool) -> None:

@@ -21,8 +21,9 @@ import pyarrow.feather
 import pyarrow.parquet
 
 from plr.candidates import CandidateSets
+from plr.candidates.text import parse_cells
 from plr.datasets.files import format_of, read_table
-from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError, unknown_name
+from plr.errors import DataError, DataNotFoundError, ParameterError, unknown_name
 
 __all__ = [
     "carries_recipe",
@@ -57,39 +58,10 @@ def read_candidates(table: pa.Table, columns: Sequence[str]) -> CandidateSets:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = _parse_cells(column, columns[0])
+        column = parse_cells(column, columns[0])
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         return CandidateSets.from_arrow(column)
     return CandidateSets.from_columns(table, list(columns))
-
-
-def _parse_cells(cells: pa.Array, name: str) -> pa.Array:
-    parts = _split_cells(cells)
-    try:
-        return parts.cast(pa.list_(pa.float64()))
-    except pa.ArrowInvalid:
-        row = next(row for row, part in enumerate(parts) if not _are_numbers(part.values))
-        raise CandidateError(
-            f"Column {name!r}, row {row}: {cells[row].as_py()!r} is not a set of candidates; write 12.5|13.1 or "
-            "[12.5, 13.1]."
-        ) from None
-
-
-def _split_cells(cells: pa.Array) -> pa.Array:
-    cells = pc.utf8_trim_whitespace(cells)
-    # A comma separates only within brackets: elsewhere it may be somebody's decimal point.
-    listed = pc.and_(pc.starts_with(cells, "["), pc.ends_with(cells, "]"))
-    cells = pc.if_else(listed, pc.replace_substring(pc.utf8_trim(cells, "[] "), ",", "|"), cells)
-    cells = pc.replace_substring_regex(cells, r"\s*\|\s*", "|")
-    cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
-    return pc.split_pattern(cells, "|")
-
-
-def _are_numbers(parts: pa.Array | None) -> bool:
-    try:
-        return parts is None or parts.cast(pa.float64()) is not None
-    except pa.ArrowInvalid:
-        return False
 
 
 def read_recipe(table: pa.Table) -> dict[str, Any] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from plr.benchmark import Protocol
@@ -112,6 +115,7 @@ def benchmark_command(
 def make_protocol(preset: str, given: dict[str, Any]) -> Protocol:
     """Return a preset with the settings given in its place, lists as comma-separated text."""
     from plr.benchmark import get_preset
+    from plr.errors import ParameterError
 
     changes = dict(given)
     for name, kind in (("models", str), ("methods", str), ("sizes", int), ("fractions", float)):
@@ -121,7 +125,16 @@ def make_protocol(preset: str, given: dict[str, Any]) -> Protocol:
         changes["figure_fractions"] = ()
     if "datasets" in changes:
         changes["datasets"], changes["files"] = _parse_datasets(changes["datasets"])
-    return dataclasses.replace(get_preset(preset), **changes)
+    try:
+        return dataclasses.replace(get_preset(preset), **changes)
+    except ParameterError as error:
+        # Messages speak of settings; whoever reads them typed options.
+        text = str(error)
+        for name in given:
+            option = f"--{name.replace('_', '-')}"
+            text = text.replace(f"Unknown {name} ", f"Unknown {option} ")
+            text = f"{option}{text.removeprefix(name)}" if text.startswith(f"{name} ") else text
+        raise ParameterError(text) from error
 
 
 def benchmark(
@@ -138,14 +151,17 @@ def benchmark(
     """Run what is left of a protocol, with progress on stderr, and return its table, the failures and the folder."""
     from plr.benchmark import Store, run_benchmark, tabulate
     from plr.benchmark.display import show_progress
-    from plr.benchmark.selection import in_order, parse_selection
-    from plr.errors import ParameterError
+    from plr.benchmark.selection import SELECTIONS, in_order, parse_selection
+    from plr.errors import ParameterError, unknown_name
 
     if device != "cpu":
         raise ParameterError(f"--device {device}: only cpu is available in this version.")
     chosen = protocol.selection if selection is None else selection
     if chosen != "all":
-        parse_selection(chosen)
+        try:
+            parse_selection(chosen)
+        except ParameterError:
+            raise unknown_name("--selection", chosen, ("all", *SELECTIONS)) from None
     try:
         with show_progress(title) as callback:
             run_benchmark(protocol, out, workers=workers, data_home=data_dir, command=command, callback=callback)
@@ -174,6 +190,8 @@ def _parse_list(name: str, text: str, kind: Callable[[str], Any]) -> tuple[Any, 
 
 def _parse_datasets(text: str) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     from plr.benchmark import DataFile
+    from plr.datasets.files import FORMATS
+    from plr.errors import ParameterError
 
     names, files = [], []
     for part in _parse_list("datasets", text, str):
@@ -181,6 +199,11 @@ def _parse_datasets(text: str) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         if colon:
             files.append(DataFile.read(path, target))
             names.append(files[-1].name)
+        elif Path(part).suffix.lower() in FORMATS:
+            raise ParameterError(
+                f"--datasets {part}: a file of your own needs the column of its true labels too, as FILE:TARGET, such "
+                f"as {part}:price."
+            )
         else:
             names.append(part)
     return tuple(names), tuple(files)
@@ -205,33 +228,73 @@ def _print_tables(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:
+    if not console.is_terminal and "COLUMNS" not in os.environ:
         # A file has no width to fit into; cut columns would be lost.
         console = Console(width=240)
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["model"], row["fraction"], row["selection"]), []).append(row)
-    for (model, fraction, selection), group in groups.items():
-        share = "" if fraction == 1.0 else f", {fraction:.0%} of the training rows"
-        number = group[0]["trials"]
-        trials = "1 trial" if number == 1 else f"{number} trials"
-        title = f"Test MSE, {model}, {group[0]['set_size']}, {trials}, chosen by {selection}{share}"
-        console.print(_make_table(title, group), "")
+    for group in groups.values():
+        sizes = sorted({row["false_labels"] for row in group if row["false_labels"]}) or [None]
+        console.print(_title(group), style="bold", highlight=False)
+        tables = _fitting_tables(console, group, sizes)
+        for table in tables:
+            console.print(table)
+        beside = any(column.header == "published" for column in tables[0].columns)
+        console.print(_legend(group, beside), style="dim", highlight=False)
+        console.print()
 
 
-def _make_table(title: str, rows: list[dict[str, Any]]) -> Table:
+def _title(rows: list[dict[str, Any]]) -> str:
+    from plr.benchmark.tables import describe_selection, model_title
+
+    first = rows[0]
+    share = "" if first["fraction"] == 1.0 else f" on {first['fraction']:.0%} of the training rows"
+    number = max(row["trials"] for row in rows)
+    trials = "1 trial" if number == 1 else f"{number} trials"
+    many = {"upto": "up to that many a row", "fixed": "that many in every row"}.get(first["set_size"], "")
+    sized = any(row["false_labels"] for row in rows)
+    columns = f", by the number of false labels ({many})" if sized else ""
+    return (
+        f"Test MSE of the {model_title(first['model'])}{share}, mean of {trials}{columns}. "
+        f"Chosen: {describe_selection(first['selection'])}."
+    )
+
+
+def _legend(rows: list[dict[str, Any]], beside: bool) -> str:
+    spread = "" if all(row["test_mse_std"] is None for row in rows) else "; ±: standard deviation over trials"
+    published = any(row["published_mse"] is not None for row in rows)
+    paper = "; the line below each: as published" if published and not beside else ""
+    return f"Bold: the least mean of a data set in its column, Supervised aside{spread}{paper}."
+
+
+def _fitting_tables(console: Console, rows: list[dict[str, Any]], sizes: list[Any]) -> list[Table]:
+    """Return a table that fits the screen: published numbers beside, else below, else in one table per few sizes."""
+    for below in (False, True):
+        table = _make_table(rows, sizes, below=below)
+        if console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width:
+            return [table]
+    if len(sizes) == 1:
+        return [table]
+    half = (len(sizes) + 1) // 2
+    return [table for part in (sizes[:half], sizes[half:]) for table in _fitting_tables(console, rows, part)]
+
+
+def _make_table(rows: list[dict[str, Any]], sizes: list[Any], *, below: bool) -> Table:
     from rich.table import Table
 
     found = {(row["dataset"], row["method"], row["false_labels"]): row for row in rows}
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    sizes = sorted({size for _, _, size in found if size}) or [None]
-    table = Table("data", "method", title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("data", no_wrap=True)
+    table.add_column("method", no_wrap=True)
     published = any(row["published_mse"] is not None for row in rows)
+    beside = published and not below
     for size in sizes:
-        table.add_column("measured" if size is None else f"{size} false labels", justify="right")
-        if published:
-            table.add_column("published", justify="right", style="dim")
+        table.add_column("measured" if size is None else str(size), justify="right", no_wrap=True)
+        if beside:
+            table.add_column("published", justify="right", style="dim", no_wrap=True)
     for dataset in datasets:
         here = [[found.get((dataset, method, size)) for size in sizes] for method in methods]
         least = [_least(line[place] for line in here) for place in range(len(sizes))]
@@ -240,9 +303,11 @@ def _make_table(title: str, rows: list[dict[str, Any]]) -> Table:
             supervised = found.get((dataset, method, 0))
             texts = []
             for row, best in zip(line, least, strict=True):
-                texts.append(_measured(row or supervised, row is not None and row["test_mse"] == best))
-                if published:
-                    texts.append(_published(row or supervised))
+                measured = _measured(row or supervised, row is not None and row["test_mse"] == best)
+                printed = _published(row or supervised)
+                texts.append(f"{measured}\n[dim]{printed}[/dim]" if published and below else measured)
+                if beside:
+                    texts.append(printed)
             last = number == len(methods) - 1
             table.add_row(dataset if number == 0 else "", method, *texts, end_section=last)
     return table
@@ -255,12 +320,23 @@ def _least(rows: Any) -> float | None:
 def _measured(row: dict[str, Any] | None, best: bool) -> str:
     if row is None or row["test_mse"] is None:
         return "-"
-    spread = "" if row["test_mse_std"] is None else f" ± {row['test_mse_std']:.2f}"
-    text = f"{row['test_mse']:.2f}{spread}"
+    text = _short(row["test_mse"], row["test_mse_std"])
     return f"[bold]{text}[/bold]" if best else text
 
 
 def _published(row: dict[str, Any] | None) -> str:
     if row is None or row["published_mse"] is None:
         return "-"
-    return f"{row['published_mse']:.2f} ± {row['published_std']:.2f}"
+    return _short(row["published_mse"], row["published_std"])
+
+
+def _short(mean: float, std: float | None) -> str:
+    """Return a mean with three digits at least, and its deviation with as many decimals.
+
+    >>> _short(39.66, 10.31), _short(9.1, 2.32), _short(412.4, None), _short(0.01234, 0.0005), _short(1.5e7, 2.1e6)
+    ('39.7±10.3', '9.10±2.32', '412', '0.0123±0.0005', '1.5e+07±2.1e+06')
+    """
+    if not 1e-4 <= mean < 1e6:
+        return f"{mean:.3g}" + ("" if std is None else f"±{std:.2g}")
+    decimals = max(0, 2 - math.floor(math.log10(mean)))
+    return f"{mean:.{decimals}f}" + ("" if std is None else f"±{std:.{decimals}f}")

@@ -52,6 +52,8 @@ def export_datasets(folder: Path, data_home: Path | None = None) -> list[Path]:
         tables[name] = dataset.table.append_column(info.target, [dataset.target])
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise DataError(f"{folder} is a file, or lies below one; data sets need a folder.") from error
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be made: {error.strerror}.") from error
     paths = [folder / f"{name}.parquet" for name in tables]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["generate_command"]
+
+# How messages about parameters read to somebody who typed options.
+_SPELLINGS = {
+    "random_state": "--seed",
+    "false_labels": "--false-labels",
+    "set_size": "--set-size",
+    "missing is": "--missing is",
+    "missing must": "--missing must",
+    "Use missing=0": "Use --missing 0",
+    "pass span=(low, high)": "say --option 'span=[0,10]', for one from 0 to 10",
+}
 
 
 def generate_command(
@@ -50,18 +63,19 @@ def generate_command(
     """
     from plr.cli._tables import carries_recipe
 
-    made = generate(
-        data,
-        target,
-        out,
-        false_labels=false_labels,
-        set_size=set_size,
-        mechanism=mechanism,
-        options=_parse_options(option or []),
-        missing=missing,
-        seed=seed,
-        truth_column=truth_column,
-    )
+    with _spelled_as_options():
+        made = generate(
+            data,
+            target,
+            out,
+            false_labels=false_labels,
+            set_size=set_size,
+            mechanism=mechanism,
+            options=_parse_options(option or []),
+            missing=missing,
+            seed=seed,
+            truth_column=truth_column,
+        )
     if as_json:
         typer.echo(json.dumps(made))
         return
@@ -102,6 +116,10 @@ def generate(
     }
     made = {**recipe(**settings), "source": data.name, "target": target, "truth_column": truth_column}
     check_output(out)
+    if truth_column is not None and not truth_column.strip():
+        raise ParameterError("--truth-column needs a name, or leave it out; it was given an empty one.")
+    if _is_same_file(data, out):
+        raise ParameterError(f"--out {out} is the input itself, whose true labels would be lost; name another file.")
     table = read_table(data)
     check_columns(table, [target], data)
     if truth_column in table.column_names:
@@ -116,19 +134,34 @@ def generate(
 
 
 def _labels(table: pa.Table, target: str, data: Path) -> NDArray[np.float64]:
-    import numpy as np
-
-    from plr.datasets.encoding import numbers
-    from plr.errors import CandidateError, FeatureError
+    from plr.datasets.targets import read_target
+    from plr.errors import CandidateError, DataError
 
     try:
-        y = numbers(table[target], target)
-    except FeatureError:
-        raise CandidateError(f"{data}: the target {target!r} has the type {table[target].type}, not numbers.") from None
-    wrong = np.flatnonzero(~np.isfinite(y))
-    if wrong.size:
-        raise CandidateError(f"{data}: the target {target!r} is empty or not finite in row {wrong[0]}.")
-    return y
+        return read_target(table, target, data)
+    except DataError as error:
+        raise CandidateError(str(error)) from None
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.expanduser().samefile(other)
+    except OSError:
+        return False
+
+
+@contextmanager
+def _spelled_as_options() -> Iterator[None]:
+    """Let messages about parameters speak of the options that set them."""
+    from plr.errors import ParameterError
+
+    try:
+        yield
+    except ParameterError as error:
+        text = str(error)
+        for parameter, option in _SPELLINGS.items():
+            text = text.replace(parameter, option)
+        raise ParameterError(text) from error
 
 
 def _features(table: pa.Table, target: str, mechanism: str) -> NDArray[np.float64] | None:

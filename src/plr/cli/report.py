@@ -42,21 +42,38 @@ def report_command(
 
     Example: plr report runs/paper -o runs/paper/report
     """
+    from plr._parameters import check_choice
     from plr.report import write_report
 
+    check_choice("--per", per, ("trial", "cell"))
     content, paths = write_report(store, out, selection=selection, per=per, notes=notes)
     if as_json:
         typer.echo(json.dumps(summarise_report(content, paths)))
         return
-    agreement = content.chosen.agreement
-    if agreement.counted:
-        typer.echo(
-            f"{agreement.agreeing} of {agreement.counted} published means agree under the selection "
-            f"{agreement.selection}.",
-            err=True,
-        )
+    for line in _closing_lines(content):
+        typer.echo(line, err=True)
     for path in paths:
         typer.echo(path)
+
+
+def _closing_lines(content: Content) -> list[str]:
+    from plr.benchmark.agreement import RULE_IN_SHORT
+    from plr.benchmark.tables import describe_selection
+
+    lines = []
+    agreement = content.chosen.agreement
+    if agreement.counted:
+        lines.append(
+            f"{agreement.agreeing} of {agreement.counted} measured means agree with the published ones: "
+            f"{RULE_IN_SHORT}; Supervised, IDent and PIDent may also be lower. "
+            f"Chosen ({agreement.selection}): {describe_selection(agreement.selection, agreement.per)}."
+        )
+    total, done = sum(content.states.values()), content.states.get("done", 0)
+    if done < total:
+        failed = content.states.get("failed", 0)
+        what = f", {failed} of which failed" if failed else ""
+        lines.append(f"Not finished: {total - done} of {total} cells are missing{what}; plr benchmark goes on with it.")
+    return lines
 
 
 def summarise_report(content: Content, paths: list[Path]) -> dict[str, Any]:

@@ -63,6 +63,8 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
         If the file is not what its ending says, is empty, or names a column twice.
     """
     path = Path(path).expanduser()
+    if path.is_dir():
+        raise DataNotFoundError(f"{path} is a folder; name a file.")
     reader = _READERS[format_of(path)]
     if not path.is_file():
         raise DataNotFoundError(f"There is no file {path}.")
@@ -71,10 +73,25 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
     except PermissionError as error:
         raise DataError(f"{path} may not be read: permission denied.") from error
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+        reason = _separator(path) or str(error).splitlines()[0]
+        raise DataError(f"{path} cannot be read: {reason}") from error
+    if table.num_columns == 1 and (reason := _separator(path)):
+        raise DataError(f"{path} cannot be read: {reason}")
     twice = [name for name in table.column_names if table.column_names.count(name) > 1]
     if twice:
         raise DataError(f"{path} has more than one column named {twice[0]!r}.")
     if table.num_rows == 0:
         raise DataError(f"{path} has no rows.")
     return table
+
+
+def _separator(path: Path) -> str:
+    """Return what to do about a CSV file whose header is separated by something else than commas; else nothing."""
+    if format_of(path) != "csv" or not os.access(path, os.R_OK):
+        return ""
+    with path.open("rb") as file:
+        header = file.readline()
+    for sign, name in ((b";", "semicolons"), (b"\t", "tabs")):
+        if header.count(sign) > header.count(b","):
+            return f"its columns seem to be separated by {name}; save it with commas, and points in decimal numbers."
+    return ""

@@ -15,6 +15,7 @@ from plr.datasets.encoding import numbers
 from plr.datasets.files import read_table
 from plr.datasets.registry import REGISTRY, find
 from plr.datasets.sources import checked, locate, read
+from plr.datasets.targets import read_target
 from plr.errors import DataError, DependencyError, unknown_name
 
 __all__ = ["Availability", "available", "dataset_of", "load", "load_file"]
@@ -76,7 +77,7 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
     return Dataset(
         name=info.name,
         table=table.select(list(info.features)),
-        target=_target(table, info.target),
+        target=_target(table, info.target, info.name),
         categorical=info.categorical,
         scaling=info.scaling,
         info=info,
@@ -100,19 +101,22 @@ def load_file(path: str | os.PathLike[str], target: str) -> Dataset:
     -------
     Dataset
     """
-    return dataset_of(read_table(path), target, name=Path(path).stem)
+    return dataset_of(read_table(path), target, name=Path(path).stem, source=path)
 
 
-def dataset_of(table: pa.Table, target: str, *, name: str = "table") -> Dataset:
-    """Make a data set of a table, as :func:`load_file` does of a file."""
+def dataset_of(
+    table: pa.Table, target: str, *, name: str = "table", source: str | os.PathLike[str] | None = None
+) -> Dataset:
+    """Make a data set of a table, as :func:`load_file` does of a file; messages name the ``source``."""
+    where = name if source is None else source
     if target not in table.column_names:
-        raise unknown_name(f"column of {name}", target, table.column_names)
+        raise unknown_name(f"column of {where}", target, table.column_names)
     features = table.drop_columns([target])
     if features.num_columns == 0:
-        raise DataError(f"{name} has no column besides the target {target!r}.")
+        raise DataError(f"{where} has no column besides the target {target!r}.")
     empty = [column for column in features.column_names if features[column].null_count == table.num_rows]
     if empty:
-        raise DataError(f"The column {empty[0]!r} of {name} is empty.")
+        raise DataError(f"The column {empty[0]!r} of {where} is empty.")
     categorical = tuple(field.name for field in features.schema if _is_categorical(field.type))
     for column in features.column_names:
         if column not in categorical:
@@ -120,7 +124,7 @@ def dataset_of(table: pa.Table, target: str, *, name: str = "table") -> Dataset:
     return Dataset(
         name=name,
         table=features,
-        target=_target(table, target),
+        target=_target(table, target, where),
         categorical=categorical,
     )
 
@@ -159,10 +163,7 @@ def _is_categorical(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _target(table: pa.Table, name: str) -> NDArray[np.float64]:
-    values = numbers(table[name], name)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        raise DataError(f"The target {name!r} is empty or not finite in row {wrong[0]} and {wrong.size - 1} others.")
+def _target(table: pa.Table, name: str, source: str | os.PathLike[str]) -> NDArray[np.float64]:
+    values = read_target(table, name, source)
     values.flags.writeable = False
     return values

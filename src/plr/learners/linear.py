@@ -130,15 +130,17 @@ def _solve(
         moved = design @ solution
         change = float(np.abs(moved - prediction).max())
         prediction = moved
-        if (change <= tolerance * spread or _loss_settled(losses)) and _scale_settled(scales, tolerance):
+        settled = change <= tolerance * spread or _loss_settled(losses)
+        if settled and _scale_settled(scales, tolerance):
             break
     else:
-        warnings.warn(
-            f"The linear model still moved by {change / spread:.1g} standard deviations after {most} rounds; raise "
-            f"max_rounds, or tol (now {tolerance:g}).",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+        if not settled:
+            warnings.warn(
+                f"The linear model still moved by {change / spread:.1g} standard deviations after {most} rounds; raise "
+                f"max_rounds, or tol (now {tolerance:g}).",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
     return solution, Report(done, np.array(losses), np.array(scales))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plr.benchmark.agreement import Verdict
+from plr.benchmark.agreement import RULE_IN_SHORT, Verdict
 from plr.benchmark.table_formats import SYMBOLS, format_deviation, format_number
 from plr.benchmark.tables import Entry, ResultTable
 from plr.report.html import Markup, element, join
@@ -29,7 +29,8 @@ _CLASSES = {
 
 _LEGEND = (
     " Below each: published mean (standard deviation), ✓ agrees, ▾ better than published, "
-    "✗ disagrees or ? published number misprinted, and the difference in published standard deviations."
+    "✗ disagrees or ? published number misprinted, and the difference in published standard deviations. A mean agrees "
+    f"if it lies {RULE_IN_SHORT}, of the published one; Supervised, IDent and PIDent may also be lower (better)."
 )
 
 

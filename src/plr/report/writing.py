@@ -85,6 +85,8 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
     """Write files under temporary names, and give them their own only when all are on the disk."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise StoreError(f"{folder} is a file, or lies below one; a report needs a folder.") from error
     except OSError as error:
         raise StoreError(f"The folder {folder} cannot be made: {error.strerror}.") from error
     written: list[tuple[Path, Path]] = []
