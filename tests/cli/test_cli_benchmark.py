@@ -58,7 +58,7 @@ def test_table_shows_published_beside_measured(tmp_path):
     assert "9.10±2.32" in line
     assert "by the number of false labels" in result.stdout
     assert "the last epoch" in result.stdout
-    assert "±: standard deviation over trials" in result.stdout
+    assert "±: standard deviation over trials" in " ".join(result.stdout.split())
     assert "cells" not in result.stdout
     assert "4 of 4 cells" in result.stderr
 
