@@ -52,7 +52,7 @@ class Observation:
     """One of the paper's observations, and the claims it makes."""
 
     number: int
-    quotation: str
+    summary: str
     claims: tuple[Claim, ...]
 
     @property
@@ -80,27 +80,23 @@ def check_observations(means: Means) -> list[Observation]:
     return [
         Observation(
             1,
-            "Our proposed methods IDent and PIDent outperform all the baseline methods … they could even be on a par "
-            "with the supervised regression method in some cases.",
+            "IDent and PIDent do better than every baseline, and here and there as well as full supervision.",
             (_ours_beat_baselines(means), _ours_match_supervised(means)),
         ),
         Observation(
             2,
-            "As |S̄| increases, there exists a trend of degraded performance for all the PLR methods … all the baseline "
-            "methods degrade dramatically while IDent and PIDent get worse only slightly.",
+            "More false labels make every method worse: the baselines much, IDent and PIDent only a little.",
             (_all_degrade(means), _ours_degrade_less(means)),
         ),
         Observation(
             3,
-            "Training with the MLP model is generally better than training with the linear model.",
+            "The MLP mostly does better than the linear model.",
             (_mlp_beats_linear(means),),
         ),
-        Observation(
-            4, "The PIDent method shows slightly better performance than the IDent method.", _progressive_helps(means)
-        ),
+        Observation(4, "PIDent does slightly better than IDent.", _progressive_helps(means)),
         Observation(
             5,
-            "The AVGL methods are generally better than the AVGV methods … MAE and Huber obviously outperform MSE.",
+            "AVGL mostly does better than AVGV, and MAE and Huber clearly better than MSE.",
             (_loss_beats_value(means), _robust_beats_squared(means, "AVGL"), _robust_beats_squared(means, "AVGV")),
         ),
     ]

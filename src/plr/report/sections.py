@@ -288,7 +288,7 @@ def _observation(measured: Observation, published: Observation) -> Markup:
         small = [element("p", detail, class_="muted") for detail in details if detail]
         lines.append(element("li", element("p", claim.statement), counts, *small))
     title = element("h3", f"{measured.number}. ", _verdict(measured.holds))
-    return element("article", title, element("blockquote", element("p", measured.quotation)), element("ul", *lines))
+    return element("article", title, element("p", element("em", measured.summary)), element("ul", *lines))
 
 
 def _claim(claim: Claim) -> Markup:
