@@ -86,9 +86,10 @@ def run_cell(
 
 
 def warm_up(cells: Iterable[Cell], protocol: Protocol) -> None:
-    """Compile all that some cells need, by one epoch on a few made-up rows for each kind of cell."""
+    """Compile what the networks of some cells need, by one epoch on a few made-up rows for each kind of cell."""
     short = replace(protocol, epochs=1)
-    kinds = {(cell.model, cell.method): cell for cell in cells}
+    # A fit of the method's own is left alone: nobody knows what it does with twelve rows, or how long it takes.
+    kinds = {(cell.model, cell.method): cell for cell in cells if get_method(cell.method).custom is None}
     if not _WARM.issuperset(kinds):
         y = np.linspace(0.0, 1.0, 12)
         X = np.column_stack([y, y**2]).astype(np.float32)
