@@ -12,29 +12,67 @@ from sklearn.utils.validation import _num_samples, validate_data
 from plr.candidates import CandidateSets
 from plr.errors import FeatureError, FeatureTypeError, LengthError, ParameterError
 from plr.learners.base import Learner
+from plr.learners.columns import learn_columns
 
 __all__ = ["check_features", "check_groups", "check_sample_weight", "check_seed", "is_plain_target"]
 
 Floats = NDArray[np.float64]
 
 
-def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> Floats:
-    """Return X as a float64 array after scikit-learn's own checks, and record or compare its columns."""
+def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> Any:
+    """Return X as the learner takes it, after scikit-learn's own checks, and record or compare its columns."""
+    if learner.takes == "rows" and not _is_numeric(X):
+        # Frames and texts have no common shape; what is wrong with them, the learner's own model says.
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return X
+    if learner.takes == "table":
+        if reset:
+            estimator.columns_ = learn_columns(X)
+        columns = getattr(estimator, "columns_", None)
+        if columns is not None:
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+            X = columns.encode(X)
+            if not learner.takes_missing and np.isnan(X).any():
+                row, column = (int(index) for index in np.argwhere(np.isnan(X))[0])
+                raise FeatureError(
+                    f"X is missing in row {row}, column {columns.names[column]}; this learner needs all."
+                )
+            return X
+    return _check_matrix(estimator, X, learner, reset)
+
+
+def _check_matrix(estimator: Any, X: Any, learner: Learner, reset: bool) -> Any:
+    kind = (
+        {"dtype": None, "allow_nd": True, "accept_sparse": True}
+        if learner.takes == "rows"
+        else {
+            "dtype": np.float64,
+            "order": "C",  # sums then run in one order, whatever kind of table the rows came in
+        }
+    )
     try:
-        checked: Floats = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=np.float64,
-            order="C",  # sums then run in one order, whatever kind of table the rows came in
-            ensure_all_finite="allow-nan" if learner.takes_missing else True,
+        return validate_data(
+            estimator, X, reset=reset, ensure_all_finite="allow-nan" if learner.takes_missing else True, **kind
         )
     except TypeError as error:
         raise FeatureTypeError(str(error)) from error
     except ValueError as error:
         # scikit-learn's message goes on to recommend other estimators; ours says where to look instead.
         raise FeatureError(f"{str(error).split(chr(10) + 'PartialLabelRegressor does not')[0]}{_where(X)}") from error
-    return checked
+
+
+def _is_numeric(X: Any) -> bool:
+    """Return whether X is, or becomes, an array of numbers; frames are not taken apart."""
+    if hasattr(X, "iloc") or hasattr(X, "__dataframe__"):
+        return False
+    if hasattr(X, "dtype") or hasattr(X, "toarray"):
+        return getattr(X.dtype, "kind", "f") in "biufc"
+    if not isinstance(X, list | tuple):
+        return False
+    try:
+        return np.asarray(X).dtype.kind in "biufc"
+    except ValueError:
+        return True  # ragged: scikit-learn's message says so
 
 
 def check_groups(groups: Any, rows: int) -> NDArray[Any] | None:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
-from sklearn.model_selection import GroupKFold, KFold, check_cv
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples
 
 from plr._checks import check_features, check_groups, check_sample_weight, check_seed, is_plain_target
-from plr._parameters import check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, LengthError, NotFittedError, ParameterError
 from plr.learners import MLP, Fitted, Learner, Task, get_learner
-from plr.learners.rows import take_rows
+from plr.learners.columns import Columns
+from plr.learners.folds import check_folds, out_of_fold
 from plr.losses import get_loss
 from plr.selection import NoiseModel, fit_noise
 from plr.weighting import Posterior, Weighting, get_weighting
@@ -98,6 +96,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     n_iter_ : int
         Rounds or epochs done.
     n_features_in_, feature_names_in_ : as in scikit-learn
+    columns_ : Columns
+        How categories became numbers; only where X is a frame with columns that are not numbers.
 
     Notes
     -----
@@ -171,17 +171,17 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         """
         learner, weighting, loss = self._resolve()
         rule = Rule(weighting, loss)
-        _check_folds(self.cv)
+        check_folds(self.cv)
         S = as_candidate_sets(y)
         # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
         probe = clone(self)
         X = check_features(probe, X, learner, reset=True)
-        if len(S) != len(X):
-            raise LengthError(f"X has {len(X)} rows and the target {len(S)}; they must agree.")
+        columns: Columns | None = getattr(probe, "columns_", None)
+        if len(S) != _num_samples(X):
+            raise LengthError(f"X has {_num_samples(X)} rows and the target {len(S)}; they must agree.")
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
-        parts = check_groups(groups, len(S))
         seed = int(check_seed(self.random_state).randint(2**31 - 1))
         task = Task(
             X,
@@ -189,6 +189,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             rule,
             sample_weight=weight,
             validation=_check_validation(probe, validation, learner),
+            groups=check_groups(groups, len(S)),
+            categorical=() if columns is None else columns.categorical,
             seed=seed,
             n_jobs=self.n_jobs,
             callback=callback or (_tell if self.verbose else None),
@@ -199,7 +201,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         prediction = model.predict(X)
         noise = fit_noise(prediction, S, weighting if isinstance(weighting, Posterior) else None, weight)
 
-        for name in ("n_features_in_", "feature_names_in_"):
+        for name in ("n_features_in_", "feature_names_in_", "columns_"):
             if hasattr(probe, name):
                 setattr(self, name, getattr(probe, name))
             elif hasattr(self, name):
@@ -210,7 +212,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.noise_: NoiseModel = noise
         self.noise_scale_ = noise.scale
         self.candidate_probabilities_ = noise.probabilities(prediction, S)
-        self._training = (replace(task, callback=None), parts)
+        self._training: Task | None = replace(task, callback=None)
         self._identified: Identification | None = None
         return self
 
@@ -293,8 +295,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 "The training rows are not kept in a pickled model. Call identify() before pickling, or give the rows: "
                 "identify(X, S)."
             )
-        task, groups = self._training
-        prediction = out_of_fold(self.learner_, task, self.cv, groups)
+        task = self._training
+        prediction = out_of_fold(self.learner_, task, self.cv)
         family = self.weighting_ if isinstance(self.weighting_, Posterior) else None
         noise = fit_noise(prediction, task.S, family, task.sample_weight)
         return identification(noise.probabilities(prediction, task.S), task.S)
@@ -315,53 +317,6 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         return tags
 
 
-def out_of_fold(learner: Learner, task: Task, cv: object, groups: NDArray[Any] | None = None) -> Floats:
-    """Predict each row by a model fitted to the folds it is not in."""
-    splits = _folds(task, cv, groups)
-    if not splits:
-        # One row, or one group: nothing is left to learn from without it.
-        return learner.fit(task).predict(task.X)
-
-    def run(fold: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> Floats:
-        if task.sample_weight is not None:
-            train = train[task.sample_weight[train] > 0]
-            if len(train) == 0:
-                raise ParameterError(
-                    f"Without fold {fold} no row with a sample_weight above 0 is left; use fewer folds."
-                )
-        part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31)
-        return learner.fit(part).predict(task.X[test])
-
-    found = Parallel(n_jobs=task.n_jobs, prefer="threads")(
-        delayed(run)(fold, train, test) for fold, (train, test) in enumerate(splits)
-    )
-    prediction = np.full(len(task.S), np.nan)
-    for (_, test), part in zip(splits, found, strict=True):
-        prediction[test] = part
-    if np.isnan(prediction).any():
-        row = int(np.flatnonzero(np.isnan(prediction))[0])
-        raise ParameterError(f"cv leaves row {row} in no test fold; out-of-fold results need every row in one.")
-    return prediction
-
-
-def _folds(task: Task, cv: object, groups: NDArray[Any] | None) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    rows = len(task.S)
-    if isinstance(cv, Integral):
-        units = rows if groups is None else len(np.unique(groups))
-        parts = min(int(cv), units)
-        if parts < 2:
-            return []
-        cv = KFold(parts, shuffle=True, random_state=task.seed) if groups is None else GroupKFold(parts)
-    return list(check_cv(cv).split(np.empty((rows, 0)), groups=groups))
-
-
-def _check_folds(cv: object) -> None:
-    if isinstance(cv, Integral):
-        check_integer("cv", cv, low=2)
-    elif not (hasattr(cv, "split") or isinstance(cv, Iterable)) or isinstance(cv, str):
-        raise ParameterError(f"cv must be a number of folds, a splitter or an iterable of (train, test), got {cv!r}.")
-
-
 def identification(probabilities: Floats, S: CandidateSets) -> Identification:
     """Take the most probable candidate of each row; of equals, the first."""
     best = np.maximum.reduceat(probabilities, S.offsets[:-1])
@@ -373,15 +328,15 @@ def identification(probabilities: Floats, S: CandidateSets) -> Identification:
 
 def _check_validation(
     probe: PartialLabelRegressor, validation: object, learner: Learner
-) -> tuple[Floats, CandidateSets] | None:
+) -> tuple[Any, CandidateSets] | None:
     if validation is None:
         return None
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise ParameterError("validation must be a pair (X, S) of rows and their candidate sets.")
     X = check_features(probe, validation[0], learner, reset=False)
     S = as_candidate_sets(validation[1])
-    if len(X) != len(S):
-        raise LengthError(f"The validation X has {len(X)} rows and its target {len(S)}; they must agree.")
+    if _num_samples(X) != len(S):
+        raise LengthError(f"The validation X has {_num_samples(X)} rows and its target {len(S)}; they must agree.")
     return X, S
 
 

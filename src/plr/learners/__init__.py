@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from plr._parameters import resolve
+from plr.errors import ParameterError
 from plr.learners.base import Fitted, Learner, Report, Task
+from plr.learners.boosting import Boosting
 from plr.learners.linear import Linear
 from plr.learners.mlp import MLP
+from plr.learners.module import Module
+from plr.learners.refit import Refit
 
-__all__ = ["LEARNERS", "MLP", "Fitted", "Learner", "Linear", "Report", "Task", "get_learner"]
+__all__ = [
+    "LEARNERS",
+    "MLP",
+    "Boosting",
+    "Fitted",
+    "Learner",
+    "Linear",
+    "Module",
+    "Refit",
+    "Report",
+    "Task",
+    "get_learner",
+]
 
-LEARNERS: dict[str, Callable[[], Learner]] = {"linear": Linear, "mlp": MLP}
+LEARNERS: dict[str, Callable[[], Learner]] = {"boosting": Boosting, "linear": Linear, "mlp": MLP}
+"""Learners that go by a name. `Refit` and `Module` need a model to wrap and go by it."""
 
 
 def get_learner(learner: object) -> Learner:
-    """Turn a name or an instance into a learner.
+    """Turn a name, an instance, a scikit-learn regressor or a torch module into a learner.
 
-    >>> get_learner("linear")
-    Linear()
+    >>> from sklearn.linear_model import Ridge
+    >>> get_learner("linear"), get_learner(Ridge())
+    (Linear(), Refit(regressor=Ridge()))
     """
-    return resolve("learner", learner, LEARNERS, Learner, None)
+    return resolve("learner", learner, LEARNERS, Learner, _wrap)
+
+
+def _wrap(given: object) -> Learner:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(given, torch.nn.Module):
+        return Module(given)
+    if hasattr(given, "fit") and hasattr(given, "predict"):
+        return Refit(given)
+    raise ParameterError(
+        f"learner must be a name ({', '.join(sorted(LEARNERS))}), a plr.learners.Learner, a scikit-learn regressor or "
+        f"a torch module, got {given!r}."
+    )

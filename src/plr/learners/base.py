@@ -29,7 +29,8 @@ class Task:
 
     Attributes
     ----------
-    X : ndarray of shape (n, d)
+    X : ndarray of shape (n, d), or what else the learner ``takes``
+        In a matrix made from a table with categories these are whole numbers, NaN where missing or new.
     S : CandidateSets of n rows
     rule : Rule
         The weighting and the loss.
@@ -40,6 +41,10 @@ class Task:
         Weights to begin with, from before any model existed.
     validation : (X, CandidateSets) or None
         Rows to choose the best epoch or round by.
+    groups : ndarray of shape (n,) or None
+        Rows of one group stay together wherever folds are made.
+    categorical : tuple of int
+        Which columns of a matrix are categories.
     seed : int
     n_jobs : int or None
         How many fits may run at the same time, for what is fitted more than once.
@@ -47,13 +52,15 @@ class Task:
         Called now and then with ``(done, total, loss)``.
     """
 
-    X: Floats
+    X: Any
     S: CandidateSets
     rule: Rule
     sample_weight: Floats | None = None
     log_q: Floats | None = None
     start: Floats | None = None
-    validation: tuple[Floats, CandidateSets] | None = None
+    validation: tuple[Any, CandidateSets] | None = None
+    groups: NDArray[Any] | None = None
+    categorical: tuple[int, ...] = ()
     seed: int = 0
     n_jobs: int | None = None
     callback: Callable[[int, int, float], object] | None = None
@@ -78,13 +85,18 @@ class Fitted(Protocol):
         """How the fit went."""
         ...
 
-    def predict(self, X: Floats) -> Floats:
+    def predict(self, X: Any) -> Floats:
         """Return one prediction per row, in the units of the labels."""
         ...
 
 
 class Learner(BaseEstimator):
     """Base of the learners."""
+
+    takes = "matrix"
+    """What X may be. ``"matrix"``: numbers, made into a float64 array. ``"table"``: that, or a frame with columns of
+    categories, made into a float64 array of numbers and category codes. ``"rows"``: anything with rows (frames, texts,
+    images, tensors), handed on as it is."""
 
     takes_missing = False
     """Whether X may contain NaN."""

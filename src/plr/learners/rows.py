@@ -1,14 +1,23 @@
-"""Rows in a canonical order, equal ones merged: what a full-batch fit does then depends on the data alone."""
+"""Some rows of a task; rows in a canonical order, equal ones merged."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from plr.learners.base import Task
 
-__all__ = ["merge_equal_rows", "take_rows"]
+__all__ = ["features_of", "merge_equal_rows", "take_rows"]
+
+
+def features_of(X: Any, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Any:
+    """Return some rows of features of any kind: an array, a frame, a sparse matrix, a list, a tensor."""
+    if isinstance(X, np.ndarray) or type(X).__module__.partition(".")[0] == "torch":
+        return X[rows]
+    return _safe_indexing(X, rows)
 
 
 def take_rows(task: Task, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Task:
@@ -18,11 +27,12 @@ def take_rows(task: Task, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> T
     candidates = starts + np.arange(sizes.sum())
     return replace(
         task,
-        X=task.X[rows],
+        X=features_of(task.X, rows),
         S=task.S[rows],
         sample_weight=None if task.sample_weight is None else task.sample_weight[rows],
         log_q=None if task.log_q is None else task.log_q[candidates],
         start=None if task.start is None else task.start[candidates],
+        groups=None if task.groups is None else task.groups[rows],
     )
 
 
