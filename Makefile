@@ -8,7 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint bench theory clean
+.PHONY: run test lint bench learners theory clean
 
 run: $(VENV)/.runs
 	$(BIN)/plr benchmark --preset quick --out runs/quick
@@ -24,6 +24,10 @@ lint: $(VENV)/.tests
 
 bench: $(VENV)/.tests
 	$(BIN)/python benchmarks/bench_training.py --out results/speed
+	$(BIN)/python benchmarks/bench_boosting.py --out results/speed
+
+learners: $(VENV)/.tests
+	$(BIN)/python benchmarks/learners.py --out results/learners
 
 theory: $(VENV)/.runs
 	$(BIN)/python benchmarks/theory.py --out results/theory

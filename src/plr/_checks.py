@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, validate_data
 
@@ -21,16 +25,14 @@ Floats = NDArray[np.float64]
 
 def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> Any:
     """Return X as the learner takes it, after scikit-learn's own checks, and record or compare its columns."""
-    if learner.takes == "rows" and not _is_numeric(X):
-        # Frames and texts have no common shape; what is wrong with them, the learner's own model says.
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        return X
+    if learner.takes == "rows":
+        return _check_rows(estimator, X, learner, reset)
     if learner.takes == "table":
         if reset:
             estimator.columns_ = learn_columns(X)
         columns = getattr(estimator, "columns_", None)
         if columns is not None:
-            validate_data(estimator, X, reset=reset, skip_check_array=True)
+            _check_columns(estimator, X, reset)
             X = columns.encode(X)
             if not learner.takes_missing and np.isnan(X).any():
                 row, column = (int(index) for index in np.argwhere(np.isnan(X))[0])
@@ -38,41 +40,70 @@ def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> 
                     f"X is missing in row {row}, column {columns.names[column]}; this learner needs all."
                 )
             return X
-    return _check_matrix(estimator, X, learner, reset)
+    # Sums run in one order then, whatever kind of table the rows came in.
+    return _check_matrix(estimator, X, learner, reset, dtype=np.float64, order="C")
 
 
-def _check_matrix(estimator: Any, X: Any, learner: Learner, reset: bool) -> Any:
-    kind = (
-        {"dtype": None, "allow_nd": True, "accept_sparse": True}
-        if learner.takes == "rows"
-        else {
-            "dtype": np.float64,
-            "order": "C",  # sums then run in one order, whatever kind of table the rows came in
-        }
-    )
+def _check_rows(estimator: Any, X: Any, learner: Learner, reset: bool) -> Any:
+    """Check arrays of numbers, and hand on everything else as it is: what is wrong with it, the model will say."""
+    if not hasattr(X, "__len__") and not hasattr(X, "shape") and not hasattr(X, "__array__"):
+        raise FeatureTypeError(f"X must have rows, as an array, a frame or a list has; got {type(X).__name__}.")
+    if not (isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X) or _is_table_or_tensor(X)):
+        X = np.asarray(X) if hasattr(X, "__array__") else X
+    if _is_numeric(X):
+        # Rows can be taken from these two kinds of sparse matrix.
+        return _check_matrix(estimator, X, learner, reset, dtype=None, allow_nd=True, accept_sparse=("csr", "csc"))
+    _check_columns(estimator, X, reset)
+    return X
+
+
+def _check_matrix(estimator: Any, X: Any, learner: Learner, reset: bool, **kind: Any) -> Any:
+    finite = "allow-nan" if learner.takes_missing else True
+    with _own_errors(lambda: _where(X)):
+        return validate_data(estimator, X, reset=reset, ensure_all_finite=finite, **kind)
+
+
+def _check_columns(estimator: Any, X: Any, reset: bool) -> None:
+    """Record or compare the number and names of columns, and nothing else."""
+    with _own_errors():
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+
+
+@contextmanager
+def _own_errors(where: Callable[[], str] = str) -> Iterator[None]:
     try:
-        return validate_data(
-            estimator, X, reset=reset, ensure_all_finite="allow-nan" if learner.takes_missing else True, **kind
-        )
+        yield
     except TypeError as error:
         raise FeatureTypeError(str(error)) from error
     except ValueError as error:
         # scikit-learn's message goes on to recommend other estimators; ours says where to look instead.
-        raise FeatureError(f"{str(error).split(chr(10) + 'PartialLabelRegressor does not')[0]}{_where(X)}") from error
+        raise FeatureError(f"{str(error).split(chr(10) + 'PartialLabelRegressor does not')[0]}{where()}") from error
+
+
+def _is_table_or_tensor(X: Any) -> bool:
+    return hasattr(X, "iloc") or hasattr(X, "columns") or type(X).__module__.partition(".")[0] in ("polars", "torch")
 
 
 def _is_numeric(X: Any) -> bool:
-    """Return whether X is, or becomes, an array of numbers; frames are not taken apart."""
-    if hasattr(X, "iloc") or hasattr(X, "__dataframe__"):
-        return False
-    if hasattr(X, "dtype") or hasattr(X, "toarray"):
-        return getattr(X.dtype, "kind", "f") in "biufc"
+    """Return whether X is, or reads as, an array of numbers."""
+    if sparse.issparse(X):
+        return True
+    if isinstance(X, np.ndarray):
+        return X.dtype.kind in "biufc"
     if not isinstance(X, list | tuple):
+        return False
+    if len(X) == 0:
+        return True
+    # Looked at before it is made an array: one of long texts would need the length of the longest for each.
+    first = X
+    while isinstance(first, list | tuple) and len(first):
+        first = first[0]
+    if not isinstance(first, Number | np.ndarray):
         return False
     try:
         return np.asarray(X).dtype.kind in "biufc"
     except ValueError:
-        return True  # ragged: scikit-learn's message says so
+        return False  # rows of different length
 
 
 def check_groups(groups: Any, rows: int) -> NDArray[Any] | None:

@@ -117,7 +117,8 @@ def compile_scalar(function: Callable[..., float], arguments: int, role: str) ->
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise ParameterError(
             f"{name!r}, given as {role}, cannot be compiled: {reason}. It must be a function of {arguments} floats "
-            f"that returns one and uses nothing but numbers and the math module."
+            f"that returns one and uses nothing but numbers and the math module. For any other there is "
+            f"plr.learners.Module, which takes the loss and the score as PyTorch functions."
         ) from error
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning as _ConvergenceWarning
 from sklearn.exceptions import NotFittedError as _NotFittedError
@@ -76,7 +77,12 @@ class InfeasibleError(PlrError, MemoryError):
 
 
 class DivergenceError(PlrError, FloatingPointError):
-    """Training left the numbers: the loss became infinite or not a number."""
+    """Training left the numbers: the loss became infinite or not a number.
+
+    ``fitted`` has the model from before, where the learner keeps it.
+    """
+
+    fitted: Any = None
 
 
 class NotFittedError(PlrError, _NotFittedError):

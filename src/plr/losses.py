@@ -95,7 +95,7 @@ class Pointwise(Loss):
     derivative : callable
         Its derivative in the prediction, with the same arguments.
     curvature : callable, optional
-        A positive curvature for learners that take Newton steps (``linear``), with the same arguments;
+        A positive curvature for learners that take Newton steps (``linear``, ``boosting``), with the same arguments;
         1 where not given.
 
     Examples

@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from plr._checks import check_features, check_groups, check_sample_weight, check_seed, is_plain_target
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, LengthError, NotFittedError, ParameterError
-from plr.learners import MLP, Fitted, Learner, Task, get_learner
+from plr.learners import MLP, Fitted, Learner, Refit, Task, get_learner
 from plr.learners.columns import Columns
 from plr.learners.folds import check_folds, out_of_fold
 from plr.losses import get_loss
 from plr.selection import NoiseModel, fit_noise
 from plr.weighting import Posterior, Weighting, get_weighting
-from plr.weighting.rule import Rule
+from plr.weighting.rule import Rule, thread_count
 
 __all__ = ["Identification", "PartialLabelRegressor"]
 
@@ -64,15 +65,17 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    learner : str or Learner, default="auto"
-        What model is fitted: ``linear``, ``mlp`` or an instance from `plr.learners`. ``auto`` is ``mlp``.
+    learner : str, Learner or scikit-learn regressor, default="auto"
+        What model is fitted: ``linear``, ``mlp`` or an instance from `plr.learners`. ``auto`` is ``mlp``. A regressor
+        of scikit-learn's kind is wrapped in `plr.learners.Refit`.
     weighting : str, callable or Weighting, default="auto"
         What share each candidate gets: ``average``, ``identification``, ``progressive``, ``posterior``, an instance
         from `plr.weighting`, or a compiled function ``score(prediction, value, loss)``. ``auto`` is ``posterior``.
     loss : str or Loss, default="squared"
         What missing a candidate costs: ``squared``, ``absolute``, ``huber`` or an instance from `plr.losses`.
     cv : int, scikit-learn splitter or iterable of (train, test), default=5
-        The folds for what is computed out of fold: ``identify()`` of the training rows.
+        The folds for what is computed out of fold: ``identify()`` of the training rows, and the weights where
+        ``learner`` is a scikit-learn regressor. An instance of `Refit` has its own.
     random_state : int, RandomState or None, default=None
         The same number gives the same model, bit for bit.
     n_jobs : int or None, default=None
@@ -87,7 +90,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     learner_, weighting_, loss_ : object
         What was used, names resolved.
     noise_ : NoiseModel
-        How true labels scatter around predictions; what ``identify`` and ``score`` go by.
+        How true labels scatter around predictions; what ``identify`` and ``score`` go by. Estimated from the learner's
+        out-of-fold predictions where it made some, and otherwise from the fitted model's.
     noise_scale_ : float
         How far true labels scatter around the predictions, in label units, estimated from the candidates.
     candidate_probabilities_ : ndarray, one entry per candidate of the training rows
@@ -172,6 +176,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         learner, weighting, loss = self._resolve()
         rule = Rule(weighting, loss)
         check_folds(self.cv)
+        threads = thread_count(self.n_jobs)
         S = as_candidate_sets(y)
         # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
         probe = clone(self)
@@ -191,6 +196,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             validation=_check_validation(probe, validation, learner),
             groups=check_groups(groups, len(S)),
             categorical=() if columns is None else columns.categorical,
+            names=tuple(getattr(probe, "feature_names_in_", ())),
             seed=seed,
             n_jobs=self.n_jobs,
             callback=callback or (_tell if self.verbose else None),
@@ -199,7 +205,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if self.verbose and callback is None:
             sys.stderr.write("\n")
         prediction = model.predict(X)
-        noise = fit_noise(prediction, S, weighting if isinstance(weighting, Posterior) else None, weight)
+        unseen = _unseen(model)
+        family = weighting if isinstance(weighting, Posterior) else None
+        noise = fit_noise(prediction if unseen is None else unseen, S, family, weight, threads)
 
         for name in ("n_features_in_", "feature_names_in_", "columns_"):
             if hasattr(probe, name):
@@ -211,7 +219,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.n_iter_ = model.report.rounds
         self.noise_: NoiseModel = noise
         self.noise_scale_ = noise.scale
-        self.candidate_probabilities_ = noise.probabilities(prediction, S)
+        self.candidate_probabilities_ = noise.probabilities(prediction, S, threads)
         self._training: Task | None = replace(task, callback=None)
         self._identified: Identification | None = None
         return self
@@ -236,7 +244,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X, S : array-like and candidate sets, optional
-            New rows. Without them, the training rows, each judged by a model fitted to the other folds.
+            New rows. Without them, the training rows, each judged by a model fitted to the other folds: those that
+            the learner fitted to weigh the candidates (`Refit`), or else by folds that are fitted on the first call.
 
         Returns
         -------
@@ -280,6 +289,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         # Compared as names only: an estimator given as learner has its own idea of equality.
         names = [part if isinstance(part, str) else "" for part in (self.learner, self.weighting)]
         learner = MLP() if names[0] == "auto" else get_learner(self.learner)
+        if isinstance(learner, Refit) and learner is not self.learner:
+            learner.cv = self.cv
         weighting = Posterior() if names[1] == "auto" else get_weighting(self.weighting)
         return learner, weighting, get_loss(self.loss)
 
@@ -296,7 +307,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 "identify(X, S)."
             )
         task = self._training
-        prediction = out_of_fold(self.learner_, task, self.cv)
+        unseen = _unseen(self.model_)
+        prediction = out_of_fold(self.learner_, task, self.cv) if unseen is None else unseen
         family = self.weighting_ if isinstance(self.weighting_, Posterior) else None
         noise = fit_noise(prediction, task.S, family, task.sample_weight)
         return identification(noise.probabilities(prediction, task.S), task.S)
@@ -313,8 +325,15 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             learner = self._resolve()[0]
         except ParameterError:
             return tags
-        tags.input_tags.allow_nan = learner.takes_missing
+        given = get_tags(learner)
+        tags.input_tags = given.input_tags
+        tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
+
+
+def _unseen(model: Fitted) -> Floats | None:
+    """Return the predictions of the training rows that a learner made out of fold, if it made any."""
+    return getattr(model, "out_of_fold", None)
 
 
 def identification(probabilities: Floats, S: CandidateSets) -> Identification:

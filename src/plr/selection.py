@@ -49,10 +49,11 @@ class NoiseModel:
     target: Affine
     log_q: float
 
-    def probabilities(self, prediction: Floats, S: CandidateSets) -> Floats:
-        """Return each candidate's probability of being the true one, flat."""
+    def probabilities(self, prediction: Floats, S: CandidateSets, threads: int = 1) -> Floats:
+        """Return each candidate's probability of being the true one, flat; it does not depend on ``threads``."""
         rule = Rule(self.weighting, Squared())
-        return rule.evaluate(self.target.apply(prediction), rescaled(S, self.target), self._state(rule)).weights
+        centre, sets = self.target.apply(prediction), rescaled(S, self.target)
+        return rule.evaluate(centre, sets, self._state(rule), threads=threads).weights
 
     def log_likelihood(self, prediction: Floats, S: CandidateSets) -> Floats:
         """Return each row's log Σ prior · p / q."""
@@ -68,19 +69,22 @@ def fit_noise(
     S: CandidateSets,
     weighting: Posterior | None = None,
     sample_weight: Floats | None = None,
+    threads: int = 1,
 ) -> NoiseModel:
     """Estimate the noise scale that makes the candidates likeliest around given predictions.
 
     Expectation-maximisation from a wide scale: weigh the candidates, take the weighted spread, repeat until it settles.
+    The result does not depend on ``threads``.
     """
     family = weighting if weighting is not None else Posterior()
     rule = Rule(family, Squared())
     target = learn_target(S, sample_weight, active=True, single_precision=False)
     centre, sets = target.apply(prediction), rescaled(S, target)
     state = rule.initial_state(1.0)
+    found = None
     for _ in range(_ROUNDS):
-        weights = rule.evaluate(centre, sets, state).weights
-        updated = rule.update_scale(centre, sets, state, weights, sample_weight)
+        found = rule.evaluate(centre, sets, state, threads=threads, out=found)
+        updated = rule.update_scale(centre, sets, state, found.weights, sample_weight, threads=threads)
         updated[0] = max(updated[0], _NARROWEST)
         change = abs(float(updated[0]) - float(state[0]))
         state = updated

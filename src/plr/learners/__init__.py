@@ -46,7 +46,8 @@ def _wrap(given: object) -> Learner:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(given, torch.nn.Module):
         return Module(given)
-    if hasattr(given, "fit") and hasattr(given, "predict"):
+    # Asked of the class: some regressors hide their methods until they are fitted.
+    if hasattr(type(given), "fit") and hasattr(type(given), "predict"):
         return Refit(given)
     raise ParameterError(
         f"learner must be a name ({', '.join(sorted(LEARNERS))}), a plr.learners.Learner, a scikit-learn regressor or "

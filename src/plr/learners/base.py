@@ -45,6 +45,8 @@ class Task:
         Rows of one group stay together wherever folds are made.
     categorical : tuple of int
         Which columns of a matrix are categories.
+    names : tuple of str
+        The columns' names; empty where they have none.
     seed : int
     n_jobs : int or None
         How many fits may run at the same time, for what is fitted more than once.
@@ -61,6 +63,7 @@ class Task:
     validation: tuple[Any, CandidateSets] | None = None
     groups: NDArray[Any] | None = None
     categorical: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
     seed: int = 0
     n_jobs: int | None = None
     callback: Callable[[int, int, float], object] | None = None
@@ -68,13 +71,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Report:
-    """How a fit went: rounds or epochs done, the loss after each, the noise scale after each in label units."""
+    """How a fit went: rounds or epochs done, the loss after each, the noise scale after each in label units.
+
+    ``movement`` is how far each round moved the weights: the mean over rows of the share that changed candidates.
+    """
 
     rounds: int
     loss: Floats
     noise_scale: Floats = field(default_factory=lambda: np.empty(0))
     validation: Floats = field(default_factory=lambda: np.empty(0))
     best_round: int | None = None
+    movement: Floats = field(default_factory=lambda: np.empty(0))
 
 
 class Fitted(Protocol):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.errors import FeatureError
+from plr.errors import FeatureError, ParameterError, unknown_name
 
-__all__ = ["Columns", "learn_columns"]
+__all__ = ["Columns", "column_place", "learn_columns"]
 
 Floats = NDArray[np.float64]
 
@@ -43,10 +44,10 @@ class Columns:
             )
         out = np.empty((len(X), len(self.names)))
         for place, name in enumerate(self.names):
-            column = _column(X, place)
+            column = _column(X, place, name)
             if place in self.categories:
                 numbers = {category: number for number, category in enumerate(self.categories[place])}
-                out[:, place] = [np.nan if _is_missing(entry) else numbers.get(entry, np.nan) for entry in column]
+                out[:, place] = [numbers.get(entry, np.nan) for entry in column]
             else:
                 out[:, place] = _numbers(column, name)
         return out
@@ -59,20 +60,44 @@ def learn_columns(X: Any) -> Columns | None:
     names = tuple(str(name) for name in X.columns)
     categories = {}
     for place, name in enumerate(names):
-        column = _column(X, place)
-        if column.dtype.kind in "mM":
+        series, column = _series(X, place), _column(X, place, name)
+        stated = _stated_categories(series)
+        if stated is None and _is_numeric(column):
+            continue
+        categories[place] = _categories(column) if stated is None else stated
+        if getattr(series.dtype, "kind", column.dtype.kind) in "mM" or any(map(_is_time, categories[place])):
             raise FeatureError(f"Column {name} holds dates or times; turn them into numbers first, days for example.")
-        if not _is_numeric(column):
-            categories[place] = _categories(_series(X, place), column)
     return Columns(names, categories) if categories else None
+
+
+def column_place(parameter: str, column: object, names: tuple[str, ...], columns: int) -> int:
+    """Return the place of a column that a parameter gives by its name or its number."""
+    if isinstance(column, str):
+        if not names:
+            raise ParameterError(f"{parameter} names the column {column!r}, but X has no names; give column numbers.")
+        if column not in names:
+            raise unknown_name(f"column in {parameter}", column, names)
+        return names.index(column)
+    if isinstance(column, bool) or not isinstance(column, Integral) or not 0 <= int(column) < columns:
+        raise ParameterError(
+            f"{parameter} must give columns by name, or by number from 0 to {columns - 1}, got {column!r}."
+        )
+    return int(column)
 
 
 def _series(X: Any, place: int) -> Any:
     return X.iloc[:, place] if hasattr(X, "iloc") else X.to_series(place)
 
 
-def _column(X: Any, place: int) -> NDArray[Any]:
-    return np.asarray(_series(X, place).to_numpy())
+def _column(X: Any, place: int, name: str) -> NDArray[Any]:
+    column = np.asarray(_series(X, place).to_numpy())
+    if column.dtype == object:
+        for row, entry in enumerate(column):
+            if type(entry).__hash__ is None:
+                raise FeatureError(
+                    f"Column {name} holds a {type(entry).__name__} in row {row}; it must be numbers or categories."
+                )
+    return column
 
 
 def _is_numeric(column: NDArray[Any]) -> bool:
@@ -82,13 +107,20 @@ def _is_numeric(column: NDArray[Any]) -> bool:
     return column.dtype == object and all(isinstance(entry, Real) or _is_missing(entry) for entry in column)
 
 
-def _categories(series: Any, column: NDArray[Any]) -> tuple[Any, ...]:
-    # A pandas categorical states its order; everything else is sorted, so that it does not depend on the rows' order.
+def _stated_categories(series: Any) -> tuple[Any, ...] | None:
+    """Return the categories of a pandas categorical, in the order it states; None for all else."""
     stated = getattr(series.dtype, "categories", None)
-    if stated is not None and hasattr(series, "iloc"):
-        return tuple(stated)
-    found = {entry for entry in column if not _is_missing(entry)}
+    return tuple(stated) if stated is not None and hasattr(series, "iloc") else None
+
+
+def _categories(column: NDArray[Any]) -> tuple[Any, ...]:
+    # Sorted, so that they do not depend on the order of rows.
+    found = [entry for entry in set(column) if not _is_missing(entry)]
     return tuple(sorted(found, key=lambda entry: (type(entry).__name__, entry)))
+
+
+def _is_time(entry: Any) -> bool:
+    return isinstance(entry, datetime.date | datetime.time | datetime.timedelta)
 
 
 def _is_missing(entry: Any) -> bool:
@@ -100,6 +132,10 @@ def _numbers(column: NDArray[Any], name: str) -> Floats:
     try:
         if column.dtype == object:
             column = np.array([np.nan if _is_missing(entry) else entry for entry in column])
-        return np.asarray(column, dtype=np.float64)
+        numbers = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise FeatureError(f"Column {name} held numbers in training and does not now: {error}.") from error
+    if np.isinf(numbers).any():
+        row = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise FeatureError(f"Column {name} is infinite in row {row}; give a number, or NaN where it is missing.")
+    return numbers

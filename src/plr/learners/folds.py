@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, check_cv
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from plr._parameters import check_integer
@@ -16,10 +19,11 @@ from plr.errors import ParameterError
 from plr.learners.base import Learner, Task
 from plr.learners.rows import features_of, take_rows
 
-__all__ = ["check_folds", "make_folds", "out_of_fold"]
+__all__ = ["Folds", "check_folds", "columns_of", "make_folds", "out_of_fold", "predict_folds"]
 
 Floats = NDArray[np.float64]
-Folds = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+Rows = NDArray[np.int64]
+Folds = list[tuple[Rows, Rows]]
 
 
 def check_folds(cv: object) -> None:
@@ -33,17 +37,13 @@ def check_folds(cv: object) -> None:
 def make_folds(task: Task, cv: object) -> Folds:
     """Split a task's rows into (train, test) pairs that keep groups together; none where a split is impossible.
 
-    Every row is in one test part, and no row without weight in a training part.
+    Every row is in one test part, and no row without weight in a training part. A number of folds divides the rows
+    that have weight, so that the others have no part in what is learned.
     """
-    rows, groups = len(task.S), task.groups
+    rows = len(task.S)
     if isinstance(cv, Integral):
-        units = rows if groups is None else len(np.unique(groups))
-        parts = min(int(cv), units)
-        if parts < 2:
-            # One row, or one group: nothing is left to learn from without it.
-            return []
-        cv = KFold(parts, shuffle=True, random_state=task.seed) if groups is None else GroupKFold(parts)
-    folds = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(np.empty((rows, 0)), groups=groups)]
+        return _equal_folds(task, int(cv))
+    folds = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(np.empty((rows, 0)), groups=task.groups)]
     times = np.bincount(np.concatenate([test for _, test in folds]), minlength=rows)
     if (times == 0).any():
         row = int(np.flatnonzero(times == 0)[0])
@@ -58,20 +58,68 @@ def make_folds(task: Task, cv: object) -> Folds:
     return folds
 
 
-def out_of_fold(learner: Learner, task: Task, cv: object) -> Floats:
-    """Predict each row by a model fitted to the folds it is not in."""
-    folds = make_folds(task, cv)
-    if not folds:
-        return learner.fit(task).predict(task.X)
+def _equal_folds(task: Task, parts: int) -> Folds:
+    rows, groups = len(task.S), task.groups
+    counts = np.ones(rows, dtype=bool) if task.sample_weight is None else task.sample_weight > 0
+    heavy = np.flatnonzero(counts)
+    parts = min(parts, len(heavy) if groups is None else len(np.unique(groups[heavy])))
+    if parts < 2:
+        # One row, or one group: nothing is left to learn from without it.
+        return []
+    # Rows without weight are predicted with the first fold, or with their group.
+    fold_of = np.zeros(rows, dtype=np.int64)
+    if groups is None:
+        split = KFold(parts, shuffle=True, random_state=task.seed).split(heavy)
+    else:
+        split = GroupKFold(parts).split(heavy, groups=groups[heavy])
+    for fold, (_, test) in enumerate(split):
+        fold_of[heavy[test] if groups is None else np.isin(groups, groups[heavy[test]])] = fold
+    return [(np.flatnonzero(counts & (fold_of != fold)), np.flatnonzero(fold_of == fold)) for fold in range(parts)]
 
-    def run(fold: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> Floats:
-        part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31)
-        return learner.fit(part).predict(features_of(task.X, test))
 
-    found = Parallel(n_jobs=task.n_jobs, prefer="threads")(
+def predict_folds(
+    folds: Folds, run: Callable[[int, Rows, Rows], Floats], rows: int, n_jobs: int | None = None
+) -> Floats:
+    """Call ``run(fold, train, test)`` for each fold, and put together what it predicts for the test rows.
+
+    A row in several test parts gets the mean.
+    """
+    found = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(run)(fold, train, test) for fold, (train, test) in enumerate(folds)
     )
-    prediction = np.full(len(task.S), np.nan)
+    total, times = np.zeros(rows), np.zeros(rows)
     for (_, test), part in zip(folds, found, strict=True):
-        prediction[test] = part
-    return prediction
+        total[test] += part
+        times[test] += 1
+    return total / times
+
+
+def columns_of(X: Any, columns: Rows) -> Any:
+    """Return some columns of features of any kind."""
+    return _safe_indexing(X, columns, axis=1)
+
+
+def out_of_fold(learner: Learner, task: Task, cv: object) -> Floats:
+    """Predict each row by a model fitted to the folds it is not in."""
+    if getattr(learner, "checkpoint", None) is not None:
+        # A checkpoint is of the training on all rows.
+        learner = clone(learner).set_params(checkpoint=None)
+    folds = make_folds(task, cv)
+    if not folds:
+        if task.sample_weight is not None and not task.sample_weight.all():
+            raise ParameterError(
+                "Only one row, or one group, has a sample_weight above 0; without it there is nothing to learn from."
+            )
+        return learner.fit(task).predict(task.X)
+
+    # Where X says how rows relate to each other, leaving out rows leaves out columns.
+    pairwise = get_tags(learner).input_tags.pairwise
+
+    def run(fold: int, train: Rows, test: Rows) -> Floats:
+        part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31)
+        rest = features_of(task.X, test)
+        if pairwise:
+            part, rest = replace(part, X=columns_of(part.X, train)), columns_of(rest, train)
+        return learner.fit(part).predict(rest)
+
+    return predict_folds(folds, run, len(task.S), task.n_jobs)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plr._parameters import check_choice, check_integer, check_number
 from plr.errors import ParameterError
 from plr.learners.base import Learner, Report, Task
-from plr.learners.rows import merge_equal_rows, take_rows
+from plr.learners.rows import merge_equal_rows, set_rows_aside
 from plr.learners.scaling import Affine, label_scale, learn_features, learn_target, rescaled
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class MLP(Learner):
         """Fit a network to the task."""
         from plr.learners.network.network import Progress, Validation, kernel_sets, train_network
 
-        task = self._set_rows_aside(task)
+        task = set_rows_aside(task, self.validation_fraction)
         settings = self.settings(len(task.S))
         if len(task.S) <= settings.batch_size:
             task = merge_equal_rows(task)
@@ -203,23 +203,6 @@ class MLP(Learner):
             steps_per_epoch = -(-rows // batch_size)
             return int(np.clip(_AUTO_STEPS // steps_per_epoch, _AUTO_FEWEST, _AUTO_MOST))
         return check_integer("epochs", self.epochs, low=1)
-
-    def _set_rows_aside(self, task: Task) -> Task:
-        if self.validation_fraction is None:
-            return task
-        share = check_number("validation_fraction", self.validation_fraction, low=0.0, high=0.9, open_low=True)
-        if task.validation is not None:
-            raise ParameterError("Give validation rows to fit or a validation_fraction to the learner, not both.")
-        counting = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
-        rows = len(counting)
-        aside = round(share * rows)
-        if aside < 1 or aside >= rows:
-            raise ParameterError(
-                f"validation_fraction={share:g} of {rows} rows leaves nothing to train or validate on."
-            )
-        order = np.random.default_rng([task.seed, 1]).permutation(counting)
-        held, kept = np.sort(order[:aside]), np.sort(order[aside:])
-        return replace(take_rows(task, kept), validation=(task.X[held], task.S[held]))
 
     @staticmethod
     def _collect(

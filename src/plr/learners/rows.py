@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import _safe_indexing
 
+from plr._parameters import check_number
+from plr.errors import ParameterError
 from plr.learners.base import Task
 
-__all__ = ["features_of", "merge_equal_rows", "take_rows"]
+__all__ = ["features_of", "merge_equal_rows", "set_rows_aside", "take_rows"]
 
 
 def features_of(X: Any, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Any:
-    """Return some rows of features of any kind: an array, a frame, a sparse matrix, a list, a tensor."""
+    """Return some rows of features of any kind: an array, a frame, a sparse matrix, a list, a torch dataset."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(X, torch.utils.data.Dataset):
+        return torch.utils.data.Subset(X, rows.tolist())
     if isinstance(X, np.ndarray) or type(X).__module__.partition(".")[0] == "torch":
         return X[rows]
     return _safe_indexing(X, rows)
@@ -54,3 +60,23 @@ def merge_equal_rows(task: Task) -> Task:
     rows = np.array([row for row, _ in kept], dtype=np.int64)
     totals = np.array([np.sort(parts).sum() for _, parts in kept])
     return replace(take_rows(task, rows), sample_weight=totals)
+
+
+def set_rows_aside(task: Task, share: float | None) -> Task:
+    """Turn a share of the rows into validation rows; the task as it is where the share is None.
+
+    Rows without weight are neither kept nor set aside.
+    """
+    if share is None:
+        return task
+    share = check_number("validation_fraction", share, low=0.0, high=0.9, open_low=True)
+    if task.validation is not None:
+        raise ParameterError("Give validation rows to fit or a validation_fraction to the learner, not both.")
+    counting = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
+    rows = len(counting)
+    aside = round(share * rows)
+    if aside < 1 or aside >= rows:
+        raise ParameterError(f"validation_fraction={share:g} of {rows} rows leaves nothing to train or validate on.")
+    order = np.random.default_rng([task.seed, 1]).permutation(counting)
+    held, kept = np.sort(order[:aside]), np.sort(order[aside:])
+    return replace(take_rows(task, kept), validation=(features_of(task.X, held), task.S[held]))

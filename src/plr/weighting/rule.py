@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from plr._codes import SCALE, STATE_SIZE, Formula
 from plr._parameters import check_number
 from plr.candidates import CandidateSets, as_candidate_sets
-from plr.errors import LengthError
+from plr.errors import LengthError, ParameterError
 from plr.losses import Loss, get_loss
 from plr.weighting.base import Weighting
 
-__all__ = ["Evaluation", "Rule", "frozen", "weigh"]
+__all__ = ["Evaluation", "Rule", "frozen", "thread_count", "weigh"]
 
 Floats = NDArray[np.float64]
 NOTHING: Floats = np.empty(0)
 NOTHING.flags.writeable = False
+
+# Fewer candidates than this are weighed before another thread has started.
+_WORTH_A_THREAD = 50_000
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -81,15 +88,36 @@ class Rule:
         state[SCALE] = scale
         return state
 
-    def evaluate(self, prediction: Floats, S: CandidateSets, state: Floats, log_q: Floats = NOTHING) -> Evaluation:
-        """Weigh the candidates of every row around its prediction."""
+    def evaluate(
+        self,
+        prediction: Floats,
+        S: CandidateSets,
+        state: Floats,
+        log_q: Floats = NOTHING,
+        *,
+        threads: int = 1,
+        out: Evaluation | None = None,
+    ) -> Evaluation:
+        """Weigh the candidates of every row around its prediction.
+
+        Rows have nothing to do with each other, so the result does not depend on ``threads``. Where ``out`` is given,
+        an earlier result for the same sets, it is overwritten: large arrays then are not made anew each round.
+        """
         from plr.weighting._formula import evaluate
 
         rows = len(S)
-        out = Evaluation(np.empty(S.values.size), np.empty(rows), np.empty(rows), np.empty(rows))
-        prior = NOTHING if S.prior is None else S.prior
+        if out is None:
+            out = Evaluation(np.empty(S.values.size), np.empty(rows), np.empty(rows), np.empty(rows))
+        weights, *by_row = out
+        prior, density = NOTHING if S.prior is None else S.prior, frozen(log_q)
         centre = np.array(prediction, dtype=np.float64)
-        evaluate(self.formula, centre, S.values, S.offsets, prior, frozen(log_q), state, *out)
+
+        def work(first: int, last: int) -> None:
+            parts = [part[first:last] for part in by_row]
+            offsets = S.offsets[first : last + 1]
+            evaluate(self.formula, centre[first:last], S.values, offsets, prior, density, state, weights, *parts)
+
+        _share_rows(work, S, threads)
         return out
 
     def evidence(self, prediction: Floats, S: CandidateSets, state: Floats, log_q: Floats = NOTHING) -> Floats:
@@ -103,18 +131,52 @@ class Rule:
         return out
 
     def update_scale(
-        self, prediction: Floats, S: CandidateSets, state: Floats, weights: Floats, sample_weight: Floats | None = None
+        self,
+        prediction: Floats,
+        S: CandidateSets,
+        state: Floats,
+        weights: Floats,
+        sample_weight: Floats | None = None,
+        *,
+        threads: int = 1,
     ) -> Floats:
         """Return the state after one round of learning the noise scale from weighted residuals."""
         from plr.weighting._noise import next_scale, spread
 
         parts = np.empty(len(S))
-        spread(self.formula, np.array(prediction, dtype=np.float64), S.values, S.offsets, state, weights, parts)
+        centre = np.array(prediction, dtype=np.float64)
+
+        def work(first: int, last: int) -> None:
+            offsets = S.offsets[first : last + 1]
+            spread(self.formula, centre[first:last], S.values, offsets, state, weights, parts[first:last])
+
+        _share_rows(work, S, threads)
         new = state.copy()
         # Below this the scale has collapsed onto rows that are met exactly, and the weights could not get harder.
-        lowest = 1e-12 * max(float(np.abs(S.values).max()), np.finfo(float).tiny)
+        lowest = max(1e-12 * max(float(S.values.max()), -float(S.values.min())), np.finfo(float).tiny)
         new[SCALE] = next_scale(self.formula, float(np.average(parts, weights=sample_weight)), lowest)
         return new
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Return how many threads a number of jobs stands for, in scikit-learn's way, but None for one on each core."""
+    try:
+        return int(joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.") from error
+
+
+def _share_rows(work: Callable[[int, int], None], S: CandidateSets, threads: int) -> None:
+    """Call ``work(first, last)`` on ranges of rows with about as many candidates each, all at the same time."""
+    parts = min(threads, S.values.size // _WORTH_A_THREAD)
+    if parts < 2:
+        work(0, len(S))
+        return
+    cuts = np.searchsorted(S.offsets, np.arange(1, parts) * (S.values.size // parts))
+    ranges = pairwise([0, *(int(cut) for cut in cuts), len(S)])
+    with ThreadPoolExecutor(parts) as pool:
+        for done in [pool.submit(work, first, last) for first, last in ranges]:
+            done.result()
 
 
 def weigh(

@@ -1,0 +1,214 @@
+"""Every kind of learner with every weighting, on two data sets: test errors side by side.
+
+    python benchmarks/learners.py --out results/learners
+
+Concrete and Airfoil, up to and exactly 4 and 16 false labels, five trials, the benchmark's own splits and candidate
+sets. Every learner has its defaults or the settings in `LEARNERS` below, the same for every weighting; nothing was
+chosen by looking at these errors. Results are kept in --store as they come, so that the command goes on where it was
+stopped. Writes learners.csv (every cell with its standard error), learners.md, learners.png and learners.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.svm import SVR
+
+from plr import PartialLabelRegressor
+from plr.benchmark.execution import Fit, Problem
+from plr.benchmark.figures import require_matplotlib, to_png
+from plr.benchmark.machine import describe_machine, package_versions, revision
+from plr.benchmark.methods import METHODS, CustomFit, Method
+from plr.benchmark.protocol import PRESETS, Protocol
+from plr.benchmark.runner import Progress, run_benchmark
+from plr.benchmark.selection import EPOCH_RULES
+from plr.benchmark.store import Store
+from plr.learners import Module, Refit
+from plr.report.writing import write_files
+
+DATASETS, SIZES, SET_SIZES, TRIALS = ("airfoil", "concrete"), (4, 16), ("upto", "fixed"), 5
+WEIGHTINGS = ("average", "identification", "progressive", "posterior")
+SUPERVISED = "true labels"
+
+
+def network(features: int) -> object:
+    """Return a small torch network."""
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(features, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 1))
+
+
+LEARNERS: dict[str, Callable[[], object]] = {
+    "linear": lambda: "linear",
+    "mlp": lambda: "mlp",
+    "boosting": lambda: "boosting",
+    "refit: ridge": lambda: Refit(Ridge()),
+    "refit: 10 neighbours": lambda: Refit(KNeighborsRegressor(10, weights="distance")),
+    "refit: SVR": lambda: Refit(SVR(C=10.0)),
+    "refit: random forest": lambda: Refit(RandomForestRegressor(60, min_samples_leaf=2)),
+    "module: torch network": lambda: Module(network, learning_rate=3e-3, scheduler="cosine", scale_features=True),
+}
+
+
+def fitter(make: Callable[[], object], weighting: str) -> CustomFit:
+    """Return what the benchmark calls to fit a learner with a weighting."""
+
+    def fit(problem: Problem, _setting: object, _protocol: object, seed: int, check: Callable[[], None]) -> list[Fit]:
+        chosen = "average" if weighting == SUPERVISED else weighting
+        model = PartialLabelRegressor(learner=make(), weighting=chosen, random_state=seed % 2**31, n_jobs=1)
+        model.fit(problem.train.X, problem.train.S, callback=lambda *_: check())
+        mse = float(np.mean((model.predict(problem.test.X) - problem.test.y) ** 2))
+        evidence = -model.score(problem.validation.X, problem.validation.S)
+        truth = float(np.mean((model.predict(problem.validation.X) - problem.validation.y) ** 2))
+        return [Fit("{}", rule, model.n_iter_, None, evidence, truth, mse) for rule in EPOCH_RULES]
+
+    return fit
+
+
+def install() -> tuple[str, ...]:
+    """Make every learner × weighting a method of the benchmark; return their names."""
+    names = []
+    for learner, make in LEARNERS.items():
+        for weighting in (SUPERVISED, *WEIGHTINGS):
+            name = f"{learner} × {weighting}"
+            target = "truth" if weighting == SUPERVISED else "candidates"
+            METHODS[name] = Method(name, custom=fitter(make, weighting), model=learner, hyper=(), target=target)
+            names.append(name)
+    return tuple(names)
+
+
+def tell(progress: Progress) -> None:
+    sys.stderr.write(
+        f"\r{progress.done} of {progress.total} cells, {progress.failed} failed, {progress.seconds:.0f} s "
+    )
+
+
+def collect(store: Path) -> dict[tuple[str, str, int, str, str], list[float]]:
+    """Return test errors by data set, set size, false labels, learner and weighting."""
+    found: dict[tuple[str, str, int, str, str], list[float]] = {}
+    for set_size in SET_SIZES:
+        with Store.open(store / set_size) as results:
+            rows = [row for row in results.rows() if row["rule"] == "last"]
+        for row in rows:
+            learner, _, weighting = row["method"].partition(" × ")
+            sizes = SIZES if weighting == SUPERVISED else (row["false_labels"],)
+            for size in sizes:
+                key = (row["dataset"], set_size, size, learner, weighting)
+                found.setdefault(key, []).append(float("nan") if row["test_mse"] is None else row["test_mse"])
+    return found
+
+
+def to_csv(found: dict[tuple[str, str, int, str, str], list[float]]) -> bytes:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ["dataset", "set_size", "false_labels", "learner", "weighting", "trials", "test_mse", "standard_error"]
+    )
+    for key in sorted(found):
+        errors = found[key]
+        spread = np.std(errors, ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else float("nan")
+        writer.writerow([*key, len(errors), f"{np.mean(errors):.4g}", f"{spread:.3g}"])
+    return out.getvalue().encode()
+
+
+def to_markdown(found: dict[tuple[str, str, int, str, str], list[float]], note: str) -> bytes:
+    lines = ["# Learners × weightings", "", note, ""]
+    for dataset in DATASETS:
+        for set_size in SET_SIZES:
+            for size in SIZES:
+                how = "up to" if set_size == "upto" else "exactly"
+                lines += [f"## {dataset.capitalize()}, {how} {size} false labels", ""]
+                lines += [f"| learner | {SUPERVISED} | {' | '.join(WEIGHTINGS)} |", "|---|" + "---:|" * 5]
+                for learner in LEARNERS:
+                    cells = [found.get((dataset, set_size, size, learner, w), []) for w in (SUPERVISED, *WEIGHTINGS)]
+                    shown = [
+                        f"{np.mean(e):.1f} ± {np.std(e, ddof=1) / np.sqrt(len(e)):.1f}" if len(e) > 1 else "–"
+                        for e in cells
+                    ]
+                    lines.append(f"| {learner} | {' | '.join(shown)} |")
+                lines.append("")
+    return "\n".join(lines).encode()
+
+
+def draw(found: dict[tuple[str, str, int, str, str], list[float]]) -> bytes:
+    import matplotlib.pyplot as plt
+
+    panels = [(d, m, s) for d in DATASETS for m in SET_SIZES for s in SIZES]
+    figure, axes = plt.subplots(2, 4, figsize=(16, 7), sharey=True, layout="constrained")
+    marks = dict(zip((SUPERVISED, *WEIGHTINGS), ("k|", "s", "^", "D", "o"), strict=True))
+    for axis, (dataset, set_size, size) in zip(axes.flat, panels, strict=True):
+        for weighting, mark in marks.items():
+            means = [
+                np.mean(found.get((dataset, set_size, size, learner, weighting), [np.nan])) for learner in LEARNERS
+            ]
+            axis.plot(
+                means, range(len(LEARNERS)), mark, label=weighting, markersize=12 if mark == "k|" else 6, alpha=0.8
+            )
+        axis.set_xscale("log")
+        axis.set_title(f"{dataset}, {'up to' if set_size == 'upto' else 'exactly'} {size} false labels", fontsize=10)
+        axis.set_xlabel("test MSE")
+        axis.grid(alpha=0.3)
+    for axis in axes[:, 0]:
+        axis.set_yticks(range(len(LEARNERS)), list(LEARNERS))
+        axis.invert_yaxis()
+    axes[0, 0].legend(fontsize=8, loc="best")
+    return to_png(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    parser.add_argument("--store", type=Path, default=Path("runs/learners"), help="folder that results are kept in")
+    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--workers", type=int)
+    arguments = parser.parse_args()
+    require_matplotlib()
+    methods = install()
+    base: Protocol = replace(PRESETS["paper"], datasets=DATASETS, sizes=SIZES, methods=methods, trials=arguments.trials)
+    command = shlex.join(["python", *sys.argv])
+    for set_size in SET_SIZES:
+        protocol = replace(base, set_size=set_size, figure_fractions=())
+        out = arguments.store / set_size
+        summary = run_benchmark(protocol, out, workers=arguments.workers, command=command, callback=tell)
+        sys.stderr.write("\n")
+        if summary.failed:
+            with Store.open(out) as store:
+                raise SystemExit("\n".join(f"{f['method']}: {f['error']}" for f in store.failures()))
+    found = collect(arguments.store)
+    note = (
+        f"Mean test MSE ± standard error over {arguments.trials} trials, seed {base.seed}, made by `{command}` at "
+        f"revision {revision()}. *True labels* is what the same learner reaches when it is told them."
+    )
+    record = {
+        "command": command,
+        "revision": revision(),
+        "versions": package_versions(),
+        "machine": describe_machine(),
+        "seed": base.seed,
+        "trials": arguments.trials,
+        "learners": {name: str(make()) for name, make in LEARNERS.items()},
+    }
+    files = {
+        "learners.csv": to_csv(found),
+        "learners.md": to_markdown(found, note),
+        "learners.png": draw(found),
+        "learners.json": json.dumps(record, indent=1).encode() + b"\n",
+    }
+    for path in write_files(arguments.out, files):
+        print(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""Putting a training together: from a task, or from a dataset that brings its own candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import IterableDataset
+
+from plr._parameters import check_integer
+from plr.candidates import CandidateSets
+from plr.errors import DivergenceError, TargetScaleError
+from plr.learners.base import Report, Task
+from plr.learners.module.checkpoint import describe, digest_arrays, digest_module
+from plr.learners.module.data import MakeBatch, MapSource, PairRows, Source, StreamSource, TaskRows, peek_sets
+from plr.learners.module.features import FeatureReader, FeatureRows, learn_feature_scaling, plain_features
+from plr.learners.module.fitted import FittedModule
+from plr.learners.module.forward import call_module, find_device, float_type, on_device
+from plr.learners.module.parts import (
+    check_trainable,
+    exclusive,
+    has_lazy_parameters,
+    make_criterion,
+    make_module,
+    make_optimizer,
+    make_scheduler,
+    seed_everything,
+)
+from plr.learners.module.settings import Settings
+from plr.learners.module.training import Material, Progress, Training
+from plr.learners.scaling import Affine, label_scale, learn_target, rescaled
+from plr.losses import Loss, get_loss
+from plr.weighting import Posterior, Weighting, get_weighting
+
+if TYPE_CHECKING:
+    from plr.learners.module.learner import Module
+
+__all__ = ["fit_pairs", "fit_task"]
+
+# The first third of the epochs trains on the weights of a start, where there is one.
+_START_SHARE = 3
+# How much a batch moves the noise scale: about one whole round in an epoch, or in so many batches.
+_SLOWEST_ROUND, _UNKNOWN_ROUND = 100, 20
+# Beyond this a float32 module cannot hold a label and still square its error's gradient.
+_LARGEST_FLOAT32_LABEL = 1e18
+
+Callback = Callable[[int, int, float], object]
+
+
+def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
+    """Train on the rows of a task."""
+    device = find_device(settings.device)
+    X, S = plain_features(task.X), task.S
+    width = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) == 2 else None
+    with exclusive(device, settings.threads):
+        net = _begin(learner, width, device, task.seed)
+        labels = _label_type(net)
+        target = _learn_target(learner, S, task.sample_weight, labels)
+        scaling = learn_feature_scaling(X, task.sample_weight) if learner.scale_features else None
+        reader = FeatureReader(float_type(net), scaling, settings.loader.get("collate_fn"))
+
+        def source_of(rows: Task, seed: int | None) -> Source:
+            indexed = TaskRows(FeatureRows(reader, rows.X), rows, target, labels)
+            return MapSource(indexed, settings.batch_size, seed, settings.loader, device.type == "cuda")
+
+        judges: Source | None = None
+        judged: tuple[Any, ...] = ()
+        if task.validation is not None:
+            rows, sets = task.validation
+            judges, judged = source_of(Task(rows, sets, task.rule), None), (sets.values, sets.offsets, sets.prior)
+        given = (X, S.values, S.offsets, S.prior, task.sample_weight, task.log_q, task.start)
+        material = Material(
+            source_of(task, task.seed),
+            judges,
+            label_scale(rescaled(S, target), task.sample_weight),
+            task.seed,
+            settings.epochs // _START_SHARE if task.start is not None else 0,
+            task.callback,
+        )
+        surroundings = _Surroundings(reader, target, (*given, *judged))
+        return _train(learner, settings, net, device, material, task.rule.weighting, task.rule.loss, surroundings)
+
+
+def fit_pairs(
+    learner: Module,
+    settings: Settings,
+    dataset: Any,
+    weighting: object,
+    loss: object,
+    seed: int,
+    validation: Any,
+    callback: Callback | None,
+) -> FittedModule:
+    """Train on a dataset of features with candidates."""
+    seed = check_integer("seed", seed)
+    device = find_device(settings.device)
+    with exclusive(device, settings.threads):
+        # Datasets may draw random numbers as well.
+        seed_everything(device, seed, 2)
+        S = peek_sets(dataset)
+        net = _begin(learner, None, device, seed)
+        labels = _label_type(net)
+        target = _learn_target(learner, S, None, labels)
+        reader = FeatureReader(float_type(net), None, settings.loader.get("collate_fn"), pairs=True)
+        make = MakeBatch(reader, target, labels)
+
+        def source_of(given: Any, order: int | None) -> Source:
+            pin = device.type == "cuda"
+            if not isinstance(given, IterableDataset):
+                return MapSource(PairRows(given, make), settings.batch_size, order, settings.loader, pin)
+            # Every row judges.
+            options = settings.loader if order is not None else settings.loader | {"drop_last": False}
+            return StreamSource(given, make, settings.batch_size, options, pin)
+
+        material = Material(
+            source_of(dataset, seed),
+            None if validation is None else source_of(validation, None),
+            label_scale(rescaled(S, target)),
+            seed,
+            callback=callback,
+        )
+        surroundings = _Surroundings(reader, target, (S.values, S.offsets, S.prior))
+        return _train(learner, settings, net, device, material, get_weighting(weighting), get_loss(loss), surroundings)
+
+
+class _Surroundings(NamedTuple):
+    """How features and labels come to and from the module, and what tells them apart from others."""
+
+    reader: FeatureReader
+    target: Affine
+    data: tuple[Any, ...]
+
+
+def _begin(learner: Module, width: int | None, device: torch.device, seed: int) -> nn.Module:
+    seed_everything(device, seed, 0)
+    return make_module(learner.module, width).to(device)
+
+
+def _train(
+    learner: Module,
+    settings: Settings,
+    net: nn.Module,
+    device: torch.device,
+    material: Material,
+    weighting: Weighting,
+    loss: Loss,
+    surroundings: _Surroundings,
+) -> FittedModule:
+    steps = material.source.steps
+    pointwise = loss if learner.loss is None else learner.loss
+    rounds = _UNKNOWN_ROUND if steps is None else min(max(steps, 1), _SLOWEST_ROUND)
+    criterion = make_criterion(weighting, pointwise, learner.score, material.scale, 1.0 / rounds)
+    if has_lazy_parameters(net):
+        _fill_in(net, material.source, device, settings.autocast)
+    check_trainable(net)
+    identity = {}
+    if settings.checkpoint is not None:
+        identity = describe(
+            settings,
+            module=f"{type(net).__name__} {digest_module(net)}",
+            weighting=weighting if learner.score is None else learner.score,
+            loss=pointwise,
+            data=digest_arrays(surroundings.data),
+            seed=material.seed,
+            scale_features=learner.scale_features,
+            scale_target=learner.scale_target,
+            validation_fraction=learner.validation_fraction,
+        )
+    optimizer = make_optimizer(settings, net)
+    scheduler = make_scheduler(settings, optimizer, steps)
+    noise = weighting if isinstance(weighting, Posterior) else Posterior()
+    training = Training(net, criterion, optimizer, scheduler, settings, device, material, noise, identity)
+    reader, target, _ = surroundings
+
+    def finished() -> FittedModule:
+        net.zero_grad(set_to_none=True)
+        report = _report(training.progress, float(target.scale))
+        workers = {"num_workers": settings.loader["num_workers"]} if "num_workers" in settings.loader else {}
+        return FittedModule(
+            net.cpu().eval(), reader, target, report, settings.batch_size, str(device), settings.autocast, workers
+        )
+
+    try:
+        training.run()
+    except DivergenceError as error:
+        error.fitted = finished()
+        raise
+    return finished()
+
+
+def _report(progress: Progress, unit: float) -> Report:
+    return Report(
+        rounds=progress.epoch,
+        loss=np.array(progress.losses),
+        noise_scale=np.array(progress.scales) * unit,
+        validation=np.array(progress.validation),
+        best_round=progress.best_epoch,
+    )
+
+
+@torch.no_grad()
+def _fill_in(net: nn.Module, source: Source, device: torch.device, autocast: bool) -> None:
+    """Let a first batch decide the shapes that a module leaves open."""
+    batch = on_device(next(iter(source.batches(0))), device)
+    net.eval()
+    call_module(net, batch.features, len(batch.candidates), device, autocast)
+
+
+def _label_type(net: nn.Module) -> torch.dtype:
+    return torch.float64 if float_type(net) == torch.float64 else torch.float32
+
+
+def _learn_target(learner: Module, S: CandidateSets, sample_weight: Any, labels: torch.dtype) -> Affine:
+    largest = int(np.abs(S.values).argmax())
+    if not learner.scale_target and labels != torch.float64 and abs(S.values[largest]) > _LARGEST_FLOAT32_LABEL:
+        raise TargetScaleError(
+            f"The candidate {S.values[largest]:g} in row {int(S.row_index[largest])} is too large for float32 training "
+            f"on raw labels. Use scale_target=True, or a module in double precision."
+        )
+    return learn_target(S, sample_weight, learner.scale_target, single_precision=False)

@@ -1,0 +1,189 @@
+"""The parts of a training: the module, its optimiser and scheduler, the loss, and the random numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from plr._codes import AVERAGE, GAUSSIAN, IDENTIFICATION, LAPLACE, POSTERIOR, PROGRESSIVE, STUDENT
+from plr._parameters import check_choice
+from plr.errors import ParameterError
+from plr.learners.module.settings import Settings
+from plr.losses import Pointwise
+from plr.torch import AverageLoss, CandidateLoss, IdentificationLoss, PosteriorLoss, ProgressiveLoss, ScoreLoss
+from plr.weighting import Weighting
+
+__all__ = [
+    "OPTIMIZERS",
+    "check_trainable",
+    "exclusive",
+    "has_lazy_parameters",
+    "make_criterion",
+    "make_module",
+    "make_optimizer",
+    "make_scheduler",
+    "seed_everything",
+]
+
+OPTIMIZERS: dict[str, Callable[..., Any]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "rmsprop": torch.optim.RMSprop,
+    "sgd": functools.partial(torch.optim.SGD, momentum=0.9),
+}
+
+_TRAINING = threading.RLock()
+
+
+@contextlib.contextmanager
+def exclusive(device: torch.device, threads: int | None) -> Iterator[None]:
+    """Train alone, on so many threads, and leave torch's random numbers and number of threads as they were.
+
+    Those are shared by all threads of Python, so two fits at the same time would take numbers from each other.
+    """
+    devices = [device.index] if device.type == "cuda" else []
+    with _TRAINING, torch.random.fork_rng(devices=devices):
+        outside = torch.get_num_threads()
+        if threads is not None:
+            torch.set_num_threads(threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(outside)
+
+
+def seed_everything(device: torch.device, *seeds: int) -> None:
+    """Seed torch on the processor and on the device, nowhere else."""
+    seed = int(np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(seed)
+
+
+def make_module(given: Any, features: int | None) -> nn.Module:
+    """Return a module to train: a copy of the one given, or what a factory makes."""
+    if isinstance(given, nn.Module):
+        return copy.deepcopy(given)
+    if not callable(given):
+        raise ParameterError(f"module must be a torch.nn.Module or a function that makes one, got {given!r}.")
+    name = getattr(given, "__name__", repr(given))
+    if _required_arguments(given) == 0:
+        made = given()
+    elif features is None:
+        raise ParameterError(
+            f"The factory {name} asks for the number of features, which only a matrix X has; give one without "
+            f"arguments."
+        )
+    else:
+        made = given(features)
+    if not isinstance(made, nn.Module):
+        raise ParameterError(f"The factory {name} returned a {type(made).__name__}; expected a torch.nn.Module.")
+    # A factory may hand out the same module every time.
+    return copy.deepcopy(made)
+
+
+def has_lazy_parameters(net: nn.Module) -> bool:
+    """Return whether a module has parameters whose shape the first batch decides."""
+    return any(is_lazy(part) for part in (*net.parameters(), *net.buffers()))
+
+
+def check_trainable(net: nn.Module) -> None:
+    """Refuse a module that nothing can be learned in."""
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        what = "has no parameters" if not any(True for _ in net.parameters()) else "has all its parameters frozen"
+        raise ParameterError(f"The module {type(net).__name__} {what}; there is nothing to train.")
+
+
+def make_optimizer(settings: Settings, net: nn.Module) -> torch.optim.Optimizer:
+    """Make the optimiser, with the learning rate and weight decay where it has parameters of these names."""
+    given = settings.optimizer
+    if isinstance(given, str):
+        given = OPTIMIZERS[check_choice("optimizer", given, OPTIMIZERS)]
+    if not callable(given):
+        raise ParameterError(
+            f"optimizer must be a name ({', '.join(sorted(OPTIMIZERS))}), a class of torch.optim, or a function of "
+            f"parameters that makes one, got {given!r}."
+        )
+    wanted = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
+    taken = _taken_keywords(given)
+    keywords = {name: value for name, value in wanted.items() if value is not None and name in taken}
+    if settings.weight_decay is not None and "weight_decay" not in taken:
+        raise ParameterError("The optimizer takes no weight_decay, or has its own; leave weight_decay at None.")
+    made = given([parameter for parameter in net.parameters() if parameter.requires_grad], **keywords)
+    if not isinstance(made, torch.optim.Optimizer):
+        raise ParameterError(f"The optimizer's factory returned a {type(made).__name__}; expected a torch optimizer.")
+    return made
+
+
+def make_scheduler(settings: Settings, optimizer: torch.optim.Optimizer, steps: int | None) -> Any:
+    """Make the scheduler; ``steps`` is the number of batches in an epoch, where it is known."""
+    given = settings.scheduler
+    if given is None:
+        return None
+    total = None if steps is None else steps * settings.epochs
+    if isinstance(given, str):
+        check_choice("scheduler", given, ("cosine",))
+        if total is None:
+            raise ParameterError(
+                "The cosine scheduler has to know how many batches there are; give the dataset a __len__, or another "
+                "scheduler."
+            )
+        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
+    if not callable(given):
+        raise ParameterError(f"scheduler must be None, 'cosine' or a function of (optimizer, steps), got {given!r}.")
+    made = given(optimizer, total)
+    if not isinstance(made, torch.optim.lr_scheduler.LRScheduler):
+        raise ParameterError(f"The scheduler's factory returned a {type(made).__name__}; expected a torch scheduler.")
+    return made
+
+
+def make_criterion(weighting: Weighting, loss: Any, score: Any, initial_scale: float, momentum: float) -> CandidateLoss:
+    """Return the loss of `plr.torch` that stands for a weighting."""
+    if isinstance(loss, Pointwise):
+        raise ParameterError(
+            "Pointwise is compiled for numbers and cannot take tensors; give the learner a torch function, "
+            "Module(loss=...), that maps (prediction, value) to one cost per entry."
+        )
+    if score is not None:
+        return ScoreLoss(score, loss, reduction="none")
+    code, first, second, _ = weighting.encode()
+    if code == AVERAGE:
+        return AverageLoss(loss, reduction="none")
+    if code == IDENTIFICATION:
+        return IdentificationLoss(loss, reduction="none")
+    if code == PROGRESSIVE:
+        return ProgressiveLoss(first, second, loss, reduction="none")
+    if code == POSTERIOR:
+        noise = {GAUSSIAN: "gaussian", LAPLACE: "laplace", STUDENT: "student"}[int(first)]
+        return PosteriorLoss(noise, second, initial_scale, momentum, loss, reduction="none")
+    raise ParameterError(
+        f"The weighting {weighting!r} is compiled for numbers and cannot take tensors; give the learner a torch "
+        f"function, Module(score=...), that maps (prediction, value, loss) to one score per entry."
+    )
+
+
+def _required_arguments(function: Callable[..., Any]) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(part.kind in positional and part.default is part.empty for part in parameters)
+
+
+def _taken_keywords(function: Callable[..., Any]) -> set[str]:
+    try:
+        names = set(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return set()
+    return names - set(function.keywords) if isinstance(function, functools.partial) else names

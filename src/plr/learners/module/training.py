@@ -1,0 +1,301 @@
+"""The training loop: epochs, steps, validation, the best epoch, checkpoints, and a way back from a bad step.
+
+Each epoch is seeded by the seed and its number alone. So where training stands is in its weights and in a few numbers,
+and one that is taken up from a checkpoint ends where it would have ended without a break.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from plr.candidates import CandidateSets
+from plr.errors import CandidateError, DivergenceError
+from plr.learners.module.checkpoint import read_checkpoint, write_checkpoint
+from plr.learners.module.data import Source, TrainingBatch
+from plr.learners.module.forward import call_module, on_device
+from plr.learners.module.parts import seed_everything
+from plr.learners.module.settings import Settings
+from plr.losses import Squared
+from plr.torch import CandidateLoss, PosteriorLoss
+from plr.weighting import Posterior, Rule
+
+__all__ = ["Material", "Progress", "Training"]
+
+Floats = NDArray[np.float64]
+# Below this the noise of the validation rows has collapsed, as in the compiled network's own judgement.
+_NARROWEST = 1e-12
+
+
+@dataclass(frozen=True)
+class Material:
+    """What there is to learn from.
+
+    Attributes
+    ----------
+    source : Source
+        Of training batches.
+    validation : Source or None
+        Of rows to choose the best epoch by.
+    scale : float
+        Standard deviation of the labels as the module sees them; noise begins this wide.
+    seed : int
+    fixed_epochs : int
+        For so many epochs the weights are those of a start.
+    callback : callable or None
+    """
+
+    source: Source
+    validation: Source | None
+    scale: float
+    seed: int
+    fixed_epochs: int = 0
+    callback: Callable[[int, int, float], object] | None = None
+
+
+@dataclass
+class Progress:
+    """How far a training has come, apart from the weights."""
+
+    epoch: int = 0
+    losses: list[float] = field(default_factory=list)
+    scales: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    best_epoch: int | None = None
+    best: dict[str, Tensor] | None = None
+    noise: float = 1.0
+    """The noise scale of the validation rows, which follows the predictions from epoch to epoch."""
+    stopped: bool = False
+
+
+class Training:
+    """A module on its way, and all that moves it.
+
+    Parameters
+    ----------
+    net : torch.nn.Module
+        On the device. It is changed; after `run` it has the weights to keep.
+    criterion : CandidateLoss
+        With ``reduction="none"``.
+    optimizer, scheduler : from torch
+    settings : Settings
+    device : torch.device
+    material : Material
+    noise : Posterior
+        What evidence judges by.
+    identity : dict
+        What tells this training apart from others, for its checkpoint.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        criterion: CandidateLoss,
+        optimizer: torch.optim.Optimizer,
+        scheduler: Any,
+        settings: Settings,
+        device: torch.device,
+        material: Material,
+        noise: Posterior,
+        identity: dict[str, str],
+    ) -> None:
+        self.net, self.criterion = net, criterion.to(device)
+        self._optimizer, self._scheduler = optimizer, scheduler
+        self._settings, self._device, self._material = settings, device, material
+        self._noise, self._identity = noise, identity
+        self._call = net if settings.compile is None else torch.compile(net, **settings.compile)
+        self._trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
+        self._good: list[Tensor] = []
+        self.progress = Progress(noise=material.scale)
+
+    def run(self) -> Progress:
+        """Train to the end, from the checkpoint on where there is one."""
+        settings, progress = self._settings, self.progress
+        self._take_up()
+        self._good = [tensor.detach().clone() for tensor in self._changing()]
+        while progress.epoch < settings.epochs and not progress.stopped:
+            loss = self._train_epoch(progress.epoch)
+            progress.losses.append(loss)
+            if isinstance(self.criterion, PosteriorLoss):
+                progress.scales.append(float(self.criterion.scale))
+            score = None if self._material.validation is None else self._validate(self._material.validation)
+            if isinstance(self._scheduler, ReduceLROnPlateau):
+                self._scheduler.step(loss if score is None else score)
+            progress.epoch += 1
+            if settings.checkpoint is not None:
+                write_checkpoint(settings.checkpoint, self._identity, self._state())
+            if self._material.callback is not None:
+                self._material.callback(progress.epoch, settings.epochs, loss)
+        if self._material.validation is not None:
+            if progress.best is None:
+                raise DivergenceError(
+                    "No epoch has a finite score on the validation rows; look for values far out of range."
+                )
+            self.net.load_state_dict(progress.best)
+        return progress
+
+    def _train_epoch(self, epoch: int) -> float:
+        seed_everything(self._device, self._material.seed, 1, epoch)
+        self.net.train()
+        total = weight = 0.0
+        for step, batch in enumerate(self._material.source.batches(epoch)):
+            batch = on_device(batch, self._device)
+            rows = len(batch.candidates)
+            total += rows * self._step(batch, epoch, step)
+            weight += rows if batch.sample_weight is None else float(batch.sample_weight.sum())
+        if weight == 0.0:
+            raise CandidateError("The dataset has no rows to fit; give at least one.")
+        # The last step comes after the last loss.
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in self._trained):
+            raise self._diverged("The module's parameters became infinite or not a number", epoch, step)
+        return total / weight
+
+    def _step(self, batch: TrainingBatch, epoch: int, step: int) -> float:
+        """Make one step and return the loss from before it.
+
+        Optimisers that look several times at a batch (LBFGS) call the closure as often; the noise is learned once.
+        """
+        rows = len(batch.candidates)
+        fixed = batch.fixed if epoch < self._material.fixed_epochs else None
+        values: list[float] = []
+
+        @torch.enable_grad()
+        def closure() -> Tensor:
+            self._optimizer.zero_grad(set_to_none=True)
+            prediction = call_module(self._call, batch.features, rows, self._device, self._settings.autocast)
+            self.criterion.train(not values)
+            loss = (
+                self.criterion(
+                    prediction,
+                    batch.candidates,
+                    batch.mask,
+                    batch.prior,
+                    batch.sample_weight,
+                    log_q=batch.log_q,
+                    weights=fixed,
+                ).sum()
+                / rows
+            )
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise self._diverged(f"The loss became {value}", epoch, step)
+            if not values:
+                self._remember()
+            values.append(value)
+            loss.backward()
+            if self._settings.clip is not None:
+                nn.utils.clip_grad_norm_(self._trained, self._settings.clip)
+            return loss.detach()
+
+        self._optimizer.step(closure)
+        if self._scheduler is not None and not isinstance(self._scheduler, ReduceLROnPlateau):
+            self._scheduler.step()
+        return values[0]
+
+    def _validate(self, rows: Source) -> float:
+        progress = self.progress
+        score = self._evidence(rows) if self._settings.monitor == "evidence" else self._mean_loss(rows)
+        best = math.inf if progress.best_epoch is None else progress.validation[progress.best_epoch]
+        progress.validation.append(score)
+        if score < best:
+            progress.best_epoch = progress.epoch
+            progress.best = {name: part.detach().cpu().clone() for name, part in self.net.state_dict().items()}
+        if self._settings.patience is not None:
+            since = -1 if progress.best_epoch is None else progress.best_epoch
+            progress.stopped = progress.epoch - since >= self._settings.patience
+        return score
+
+    @torch.no_grad()
+    def _mean_loss(self, source: Source) -> float:
+        self.net.eval()
+        self.criterion.eval()
+        total, rows = 0.0, 0
+        for batch in source.batches(0):
+            batch = on_device(batch, self._device)
+            prediction = self._predict(batch)
+            total += float(self.criterion(prediction, batch.candidates, batch.mask, batch.prior).sum())
+            rows += len(prediction)
+        return total / max(rows, 1)
+
+    @torch.no_grad()
+    def _evidence(self, source: Source) -> float:
+        """Return minus the validation rows' mean log evidence, after one round of learning their noise scale."""
+        self.net.eval()
+        predictions, sets = [], []
+        for batch in source.batches(0):
+            predictions.append(self._predict(on_device(batch, self._device)).to("cpu", torch.float64).numpy())
+            sets.append(_sets_of(batch))
+        prediction, S = np.concatenate(predictions), CandidateSets.concatenate(sets)
+        rule = Rule(self._noise, Squared())
+        state = rule.initial_state(self.progress.noise)
+        state = rule.update_scale(prediction, S, state, rule.evaluate(prediction, S, state).weights)
+        self.progress.noise = max(float(state[0]), _NARROWEST)
+        return -float(rule.evidence(prediction, S, rule.initial_state(self.progress.noise)).mean())
+
+    def _predict(self, batch: TrainingBatch) -> Tensor:
+        rows = len(batch.candidates)
+        return call_module(self._call, batch.features, rows, self._device, self._settings.autocast)
+
+    def _changing(self) -> list[Tensor]:
+        return list(chain(self._trained, self.net.buffers(), self.criterion.buffers()))
+
+    @torch.no_grad()
+    def _remember(self) -> None:
+        """Keep the weights that have just given a finite loss."""
+        for kept, tensor in zip(self._good, self._changing(), strict=True):
+            kept.copy_(tensor)
+
+    @torch.no_grad()
+    def _diverged(self, what: str, epoch: int, step: int) -> DivergenceError:
+        """Go back to the last good weights and return the error to raise."""
+        for kept, tensor in zip(self._good, self._changing(), strict=True):
+            tensor.copy_(kept)
+        rate = float(self._optimizer.param_groups[0]["lr"])
+        first = epoch == 0 and step == 0
+        advice = (
+            "Nothing had been learned yet, so look for features or labels far out of range (scale_features=True, "
+            "scale_target=True) and at the loss and the module themselves."
+            if first and what.startswith("The loss")
+            else "Try a smaller learning_rate, clip=1.0, or scale_target=True if it is off."
+        )
+        return DivergenceError(
+            f"{what} at step {step + 1} of epoch {epoch + 1} of {self._settings.epochs}, at learning rate {rate:g}. "
+            f"{advice} The last good weights are kept in this error's `fitted`."
+        )
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "module": dict(self.net.state_dict()),
+            "criterion": dict(self.criterion.state_dict()),
+            "optimizer": self._optimizer.state_dict(),
+            "scheduler": None if self._scheduler is None else self._scheduler.state_dict(),
+            "progress": asdict(self.progress),
+        }
+
+    def _take_up(self) -> None:
+        path = self._settings.checkpoint
+        state = None if path is None else read_checkpoint(path, self._identity)
+        if state is None:
+            return
+        self.net.load_state_dict(state["module"])
+        self.criterion.load_state_dict(state["criterion"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        if self._scheduler is not None:
+            self._scheduler.load_state_dict(state["scheduler"])
+        vars(self.progress).update(state["progress"])
+
+
+def _sets_of(batch: TrainingBatch) -> CandidateSets:
+    mask = batch.mask
+    offsets = np.concatenate([[0], np.cumsum(mask.sum(1).numpy())])
+    prior = None if batch.prior is None else batch.prior[mask].double().numpy()
+    return CandidateSets(batch.candidates[mask].double().numpy(), offsets, prior)

@@ -1,0 +1,136 @@
+"""The posterior weighting as a loss, with a noise scale that it learns on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plr._parameters import check_number
+from plr.torch.losses import CandidateLoss, checked_importance
+from plr.weighting import Posterior
+
+__all__ = ["PosteriorLoss"]
+
+# Below this share of the first scale the noise has collapsed onto rows that are met exactly.
+_NARROWEST = 1e-6
+
+
+class PosteriorLoss(CandidateLoss):
+    """Weigh candidates by how probable it is that they are the truth: see `plr.weighting.Posterior`.
+
+    The scale of the noise is the buffer ``scale``, of one entry. In training mode each call moves it towards the scale
+    that fits the batch best, by expectation-maximisation; in evaluation mode it stays. It is part of the state dict.
+
+    Parameters
+    ----------
+    noise : {"student", "gaussian", "laplace"}, default="student"
+    degrees : float, default=3.0
+        Degrees of freedom of Student's t.
+    initial_scale : float, default=1.0
+        Where the scale begins: the standard deviation of the candidates, so that weights begin nearly even.
+    momentum : float, default=0.05
+        How much a batch moves the scale: 0 not at all, 1 all the way.
+    loss, reduction
+        As in `CandidateLoss`.
+    device, dtype : optional
+        Of the buffer, as in torch's own modules.
+
+    Examples
+    --------
+    >>> loss = PosteriorLoss(initial_scale=2.0, momentum=1.0)
+    >>> row = torch.tensor([0.0]), torch.tensor([[1.0, 9.0]]), torch.tensor([[True, True]])
+    >>> loss.weights(*row)
+    tensor([[0.9808, 0.0192]])
+    >>> _ = loss(*row)
+    >>> loss.scale
+    tensor([1.2142])
+    """
+
+    scale: Tensor
+
+    def __init__(
+        self,
+        noise: str = "student",
+        degrees: float = 3.0,
+        initial_scale: float = 1.0,
+        momentum: float = 0.05,
+        loss: object = "squared",
+        reduction: str = "mean",
+        *,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(loss, reduction)
+        self.noise = noise
+        self.degrees = Posterior(noise, degrees).encode().second
+        self.initial_scale = check_number("initial_scale", initial_scale, low=0.0, open_low=True)
+        self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
+        # Of shape (1,): what a compiled graph writes to a float64 tensor without dimensions is lost.
+        self.register_buffer("scale", torch.tensor([self.initial_scale], device=device, dtype=dtype))
+
+    def next_scale(
+        self,
+        prediction: Tensor,
+        candidates: Tensor,
+        mask: Tensor,
+        prior: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        *,
+        log_q: Tensor | None = None,
+    ) -> Tensor:
+        """Return the scale after a whole round of expectation-maximisation on these rows; nothing changes."""
+        centre, values = self._prepared(prediction, candidates, mask, prior, log_q)
+        weights = self._shares(centre.detach(), values, mask, prior, log_q)
+        importance = checked_importance(sample_weight, centre)
+        return self._scale_of(self._mean_spread(centre.detach(), values, weights, importance))
+
+    def extra_repr(self) -> str:
+        """Say how it was made, for ``repr``."""
+        return f"noise={self.noise!r}, degrees={self.degrees:g}, {super().extra_repr()}"
+
+    def _scores(self, prediction: Tensor, values: Tensor, log_q: Tensor | None) -> Tensor:
+        ratio = (prediction - values) / self.scale.to(values.dtype)
+        if self.noise == "gaussian":
+            score = -0.5 * ratio * ratio
+        elif self.noise == "laplace":
+            score = -ratio.abs()
+        else:
+            score = -0.5 * (self.degrees + 1.0) * torch.log1p(ratio * ratio / self.degrees)
+        return score if log_q is None else score - log_q.to(values.dtype)
+
+    def _drops_negligible(self, prior: Tensor | None, log_q: Tensor | None) -> bool:
+        # Student's tails are so heavy that a tiny share of a far candidate may count.
+        return super()._drops_negligible(prior, log_q) and not (self.noise == "student" and log_q is None)
+
+    def _learn(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None) -> None:
+        if self.momentum == 0.0:
+            return
+        found = self._mean_spread(prediction, values, weights, importance)
+        scale = self.scale.to(values.dtype)
+        before = scale if self.noise == "laplace" else scale * scale
+        # A batch without weight, or one that has left the numbers, teaches nothing.
+        found = torch.where(torch.isfinite(found), found, before)
+        self.scale.copy_(self._scale_of(before + self.momentum * (found - before)))
+
+    def _mean_spread(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None) -> Tensor:
+        """Return the weighted mean of the rows' part in the next scale, or in its square."""
+        residual = torch.where(weights != 0, prediction[:, None] - values, 0.0)
+        if self.noise == "laplace":
+            parts = residual.abs()
+        elif self.noise == "gaussian":
+            parts = residual * residual
+        else:
+            # (ν + 1) r² / (ν + (r/σ)²), written so that a huge residual does not overflow.
+            scale = self.scale.to(values.dtype)
+            ratio = residual / scale
+            parts = (self.degrees + 1.0) * scale * scale / (1.0 + self.degrees / (ratio * ratio))
+        rows = (weights * parts).sum(1)
+        if importance is None:
+            return rows.mean()
+        return (rows * importance).sum() / importance.sum()
+
+    def _scale_of(self, spread: Tensor) -> Tensor:
+        scale = spread if self.noise == "laplace" else spread.sqrt()
+        return scale.clamp(min=_NARROWEST * self.initial_scale)
