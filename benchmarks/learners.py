@@ -24,7 +24,6 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.svm import SVR
 
 from plr import PartialLabelRegressor
 from plr.benchmark.execution import Fit, Problem
@@ -58,7 +57,6 @@ LEARNERS: dict[str, Callable[[], object]] = {
     "boosting": lambda: "boosting",
     "refit: ridge": lambda: Refit(Ridge(), max_rounds=ROUNDS),
     "refit: 10 neighbours": lambda: Refit(KNeighborsRegressor(10, weights="distance"), max_rounds=ROUNDS),
-    "refit: SVR": lambda: Refit(SVR(C=10.0), max_rounds=ROUNDS),
     "refit: random forest": lambda: Refit(RandomForestRegressor(40, min_samples_leaf=2), max_rounds=ROUNDS),
     "module: torch network": lambda: Module(network, learning_rate=3e-3, scheduler="cosine", scale_features=True),
 }
