@@ -5,15 +5,18 @@
 Concrete and Airfoil, up to and exactly 4 and 16 false labels, five trials, the benchmark's own splits and candidate
 sets. Every learner has its defaults or the settings in `LEARNERS` below, the same for every weighting; nothing was
 chosen by looking at these errors. Results are kept in --store as they come, so that the command goes on where it was
-stopped; run it twice at the same time, with --workers 1, to keep two cores busy. Writes learners.csv (every cell with its standard error), learners.md, learners.png and learners.json.
+stopped; two at the same time, with --workers 1 each, are faster than one with two workers. Writes learners.csv (every
+cell with its standard error), learners.md, learners.png and learners.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import importlib.metadata
 import io
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -28,7 +31,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from plr import PartialLabelRegressor
 from plr.benchmark.execution import Fit, Problem
 from plr.benchmark.figures import require_matplotlib, to_png
-from plr.benchmark.machine import describe_machine, package_versions, revision
+from plr.benchmark.machine import describe_machine, package_versions
 from plr.benchmark.methods import METHODS, CustomFit, Method
 from plr.benchmark.protocol import PRESETS, Protocol
 from plr.benchmark.runner import Progress, run_benchmark
@@ -110,6 +113,20 @@ def collect(store: Path) -> dict[tuple[str, str, int, str, str], list[float]]:
     return found
 
 
+def fitted_at(store: Path) -> str:
+    """Return the revisions that the stored fits were made at."""
+    found: set[str] = set()
+    for set_size in SET_SIZES:
+        with Store.open(store / set_size) as results:
+            found |= {str(run["revision"]) for run in results.runs()}
+    return ", ".join(sorted(found))
+
+
+def describe(learner: object) -> str:
+    """Return a learner on one line, functions by name."""
+    return re.sub(r"<function (\w+) at \w+>", r"\1", " ".join(str(learner).split()))
+
+
 def to_csv(found: dict[tuple[str, str, int, str, str], list[float]]) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -144,6 +161,7 @@ def to_markdown(found: dict[tuple[str, str, int, str, str], list[float]], note: 
 
 def draw(found: dict[tuple[str, str, int, str, str], list[float]]) -> bytes:
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     panels = [(d, m, s) for d in DATASETS for m in SET_SIZES for s in SIZES]
     figure, axes = plt.subplots(2, 4, figsize=(16, 7), sharey=True, layout="constrained")
@@ -160,9 +178,11 @@ def draw(found: dict[tuple[str, str, int, str, str], list[float]]) -> bytes:
         axis.set_title(f"{dataset}, {'up to' if set_size == 'upto' else 'exactly'} {size} false labels", fontsize=10)
         axis.set_xlabel("test MSE")
         axis.grid(alpha=0.3)
-    for axis in axes[:, 0]:
-        axis.set_yticks(range(len(LEARNERS)), list(LEARNERS))
-        axis.invert_yaxis()
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(ScalarFormatter())
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    axes[0, 0].set_yticks(range(len(LEARNERS)), list(LEARNERS))
+    axes[0, 0].invert_yaxis()
     axes[0, 0].legend(fontsize=8, loc="best")
     return to_png(figure)
 
@@ -189,16 +209,16 @@ def main() -> None:
     found = collect(arguments.store)
     note = (
         f"Mean test MSE ± standard error over {arguments.trials} trials, seed {base.seed}, made by `{command}` at "
-        f"revision {revision()}. *True labels* is what the same learner reaches when it is told them."
+        f"revision {fitted_at(arguments.store)}. *True labels* is what the same learner reaches when it is told them."
     )
     record = {
         "command": command,
-        "revision": revision(),
-        "versions": package_versions(),
+        "revision": fitted_at(arguments.store),
+        "versions": package_versions() | {name: importlib.metadata.version(name) for name in ("lightgbm", "torch")},
         "machine": describe_machine(),
         "seed": base.seed,
         "trials": arguments.trials,
-        "learners": {name: str(make()) for name, make in LEARNERS.items()},
+        "learners": {name: describe(make()) for name, make in LEARNERS.items()},
     }
     files = {
         "learners.csv": to_csv(found),

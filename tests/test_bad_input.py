@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.model_selection import StratifiedKFold
 
 from plr import CandidateSets, PartialLabelRegressor, errors
 from plr.candidates import as_candidate_sets
@@ -109,6 +110,14 @@ CASES = {
     ),
     "one fold": (lambda: fit(cv=1), errors.ParameterError, r"at least 2"),
     "cv as text": (lambda: fit(cv="five"), errors.ParameterError, r"'five'"),
+    "cv that can be used once": (lambda: fit(cv=iter([])), errors.ParameterError, r"list\(cv\)"),
+    "cv without folds": (lambda: fit(cv=[]).identify(), errors.ParameterError, r"no folds"),
+    "cv by classes": (lambda: fit(cv=StratifiedKFold(2)).identify(), errors.ParameterError, r"StratifiedKFold"),
+    "group missing": (
+        lambda: PartialLabelRegressor("linear").fit(X, S, groups=["a", None, "b", "b", "a", "c"]),
+        errors.ParameterError,
+        r"row 1",
+    ),
     "predict before fit": (lambda: PartialLabelRegressor().predict(X), errors.NotFittedError, r"not fitted"),
     "identify before fit": (lambda: PartialLabelRegressor().identify(), errors.NotFittedError, r"not fitted"),
     "identify X without S": (lambda: fit().identify(X), errors.ParameterError, r"both X and S"),

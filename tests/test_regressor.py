@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from plr import CandidateSets, PartialLabelRegressor, errors, make_candidates
-from plr.learners import LEARNERS, MLP, Linear
+from plr.learners import LEARNERS, MLP, Boosting, Linear
+from plr.learners import rows as rows_of_tasks
 from plr.losses import LOSSES
 from plr.weighting import WEIGHTINGS, Progressive
 
@@ -270,3 +271,23 @@ def test_core_needs_no_torch():
         "assert not {'lightgbm', 'matplotlib', 'ray'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_scores_candidates_given_as_texts():
+    X, S = np.arange(6.0)[:, None], ["0|3", "1|9", "2", "3|1", "4|0", "5"]
+    model = PartialLabelRegressor("linear", random_state=0).fit(X, S)
+    assert model.score(X, S) == model.score(X, [[float(part) for part in text.split("|")] for text in S])
+
+
+@pytest.mark.parametrize("kind", [lambda **share: MLP(epochs=3, **share), lambda **share: Boosting(trees=3, **share)])
+def test_whole_groups_are_set_aside(kind, monkeypatch):
+    seen = []
+    take = rows_of_tasks.take_rows
+    monkeypatch.setattr(rows_of_tasks, "take_rows", lambda task, rows: seen.append(rows) or take(task, rows))
+    groups = np.repeat(np.arange(10), [3, 1, 4, 1, 5, 9, 2, 6, 5, 3])
+    X = np.random.default_rng(0).normal(size=(len(groups), 2))
+    PartialLabelRegressor(kind(validation_fraction=0.3), random_state=0).fit(X, X[:, 0], groups=groups)
+    kept = seen[0]
+    held = np.setdiff1d(np.arange(len(groups)), kept)
+    assert not set(groups[kept]) & set(groups[held])
+    assert 0.15 < len(held) / len(groups) < 0.45

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _num_samples, validate_data
 
 from plr.candidates import CandidateSets
@@ -51,9 +51,14 @@ def _check_rows(estimator: Any, X: Any, learner: Learner, reset: bool) -> Any:
     if not (isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X) or _is_table_or_tensor(X)):
         X = np.asarray(X) if hasattr(X, "__array__") else X
     if _is_numeric(X):
+        if np.ndim(X) > 2:
+            # Images and sequences: how long they are is the model's business.
+            with _own_errors(lambda: _where(X)):
+                return check_array(X, dtype=None, allow_nd=True, input_name="X")
         # Rows can be taken from these two kinds of sparse matrix.
-        return _check_matrix(estimator, X, learner, reset, dtype=None, allow_nd=True, accept_sparse=("csr", "csc"))
-    _check_columns(estimator, X, reset)
+        return _check_matrix(estimator, X, learner, reset, dtype=None, accept_sparse=("csr", "csc"))
+    if len(getattr(X, "shape", ())) in (1, 2):
+        _check_columns(estimator, X, reset)
     return X
 
 
@@ -113,6 +118,9 @@ def check_groups(groups: Any, rows: int) -> NDArray[Any] | None:
     given = np.asarray(groups)
     if given.shape != (rows,):
         raise LengthError(f"groups has shape {given.shape}, but there are {rows} rows; give one group per row.")
+    missing = [row for row, group in enumerate(given) if group is None or group != group]
+    if missing:
+        raise ParameterError(f"groups is missing in row {missing[0]}; give every row a group.")
     return given
 
 
@@ -155,7 +163,7 @@ def is_plain_target(y: Any) -> bool:
     if _num_samples(y) == 0:
         return True
     first = y.iloc[0] if hasattr(y, "iloc") else y[0]
-    return np.ndim(first) == 0
+    return np.ndim(first) == 0 and not isinstance(first, str)
 
 
 def _where(X: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
@@ -65,9 +65,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    learner : str, Learner or scikit-learn regressor, default="auto"
-        What model is fitted: ``linear``, ``mlp`` or an instance from `plr.learners`. ``auto`` is ``mlp``. A regressor
-        of scikit-learn's kind is wrapped in `plr.learners.Refit`.
+    learner : str, Learner, scikit-learn regressor or torch module, default="auto"
+        What model is fitted: ``linear``, ``mlp``, ``boosting`` or an instance from `plr.learners`. ``auto`` is ``mlp``.
+        A regressor of scikit-learn's kind is wrapped in `plr.learners.Refit`, a torch module in `plr.learners.Module`.
     weighting : str, callable or Weighting, default="auto"
         What share each candidate gets: ``average``, ``identification``, ``progressive``, ``posterior``, an instance
         from `plr.weighting`, or a compiled function ``score(prediction, value, loss)``. ``auto`` is ``posterior``.
@@ -163,7 +163,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             The candidate sets; a column of texts such as ``12.5|13.1`` will do.
         sample_weight : array-like of shape (n,), optional
         groups : array-like of shape (n,), optional
-            Rows of one group stay together where ``identify()`` makes folds.
+            Rows of one group stay together wherever folds are made: by `Refit`, and by ``identify()``.
         validation : (X, y), optional
             Rows to choose the best epoch by; with plain labels as ``y``, by the labels.
         callback : callable, optional
@@ -179,7 +179,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         threads = thread_count(self.n_jobs)
         S = as_candidate_sets(y)
         # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
-        probe = clone(self)
+        probe = type(self)(**self.get_params(deep=False))
         X = check_features(probe, X, learner, reset=True)
         columns: Columns | None = getattr(probe, "columns_", None)
         if len(S) != _num_samples(X):
@@ -204,7 +204,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         model = learner.fit(task)
         if self.verbose and callback is None:
             sys.stderr.write("\n")
-        prediction = model.predict(X)
+        # Some learners know these already, and predicting takes them long.
+        known = getattr(model, "training_prediction", None)
+        prediction = model.predict(X) if known is None else known
         unseen = _unseen(model)
         family = weighting if isinstance(weighting, Posterior) else None
         noise = fit_noise(prediction if unseen is None else unseen, S, family, weight, threads)

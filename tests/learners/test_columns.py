@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -142,3 +143,10 @@ def test_place_of_a_column():
 def test_no_such_column(column, names, message):
     with pytest.raises(ParameterError, match=message):
         column_place("monotone", column, names, 2)
+
+
+def test_decimals_are_numbers():
+    frame = pd.DataFrame({"price": [Decimal("1.50"), None, Decimal("2.25")], "kind": ["a", "b", "a"]})
+    columns = learn_columns(frame)
+    assert columns.categorical == (1,)
+    assert np.array_equal(columns.encode(frame)[:, 0], [1.5, np.nan, 2.25], equal_nan=True)

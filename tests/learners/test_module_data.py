@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,11 @@ class TestData:
             "items": Items(),
             "tensors": TensorDataset(torch.tensor(X)),
             "arrays": list(X),
+            "gradient": torch.tensor(X, requires_grad=True),
+            "nullable": pd.DataFrame(X).astype("Float32"),
         }
+        if torch.cuda.is_available():
+            kinds["cuda"] = torch.tensor(X, device="cuda")
         for name, kind in kinds.items():
             assert_array_equal(fit(learner, kind).predict(kind), wanted, err_msg=name)
 
@@ -114,6 +119,48 @@ class TestData:
         alone, helped = (fit(small(epochs=2, loader={"num_workers": n})).predict(X[:100]) for n in (0, 1))
         assert_array_equal(alone, helped)
 
+    @pytest.mark.parametrize("dataset", [False, True])
+    def test_whole_numbers_are_floats_after_training_on_floats(self, dataset: bool) -> None:
+        X, _, S = problem()
+        learner = small(nn.Linear(3, 1), epochs=1)
+        fitted = learner.fit_dataset(PartialLabelDataset(X, S)) if dataset else fit(learner)
+        wanted = fitted.predict([[1.0, 2.0, 3.0]])
+        for rows in ([[1, 2, 3]], np.array([[1, 2, 3]]), torch.tensor([[1, 2, 3]]), sparse.csr_matrix([[1, 2, 3]])):
+            assert_array_equal(fitted.predict(rows), wanted)
+
+    def test_frames_of_numbers_of_several_kinds(self) -> None:
+        X, _, S = problem()
+        frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1] > 0, "c": pd.array(X[:, 2].round(), dtype="Int64")})
+        model, plain = (PartialLabelRegressor(small(epochs=1, batch_size=ROWS), random_state=0) for _ in range(2))
+        array = np.column_stack([X[:, 0], X[:, 1] > 0, X[:, 2].round()])
+        assert_array_equal(model.fit(frame, S).predict(frame), plain.fit(array, S).predict(array))
+        frame.loc[5, "c"] = pd.NA
+        with pytest.raises(FeatureError, match="row 5"):
+            fit(small(), frame)
+        tokens = pd.DataFrame(np.arange(2 * ROWS).reshape(ROWS, 2) % 20).astype("Int64")
+        fit(small(Words, epochs=1), tokens)
+
+    @pytest.mark.parametrize(("rows", "sizes"), [(100, {32}), (97, {32}), (20, {20})])
+    @pytest.mark.parametrize("dataset", [False, True])
+    def test_incomplete_last_batches_are_left_out_on_demand(self, dataset: bool, rows: int, sizes: set[int]) -> None:
+        X, _, S = problem()
+        seen: list[int] = []
+
+        class Counting(nn.Linear):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                seen.append(len(x) if self.training else 0)
+                return super().forward(x)
+
+        learner = small(lambda: Counting(3, 1), epochs=2, batch_size=32, loader={"drop_last": True})
+        pairs, judges = PartialLabelDataset(X[:rows], S[:rows]), PartialLabelDataset(X[:33], S[:33])
+        if dataset:
+            fitted = learner.fit_dataset(pairs, validation=judges)
+        else:
+            fitted = fit(learner, X[:rows], S[:rows], validation=(X[:33], S[:33]))
+        assert set(seen) - {0} == sizes
+        assert seen.count(max(sizes)) == 2 * max(rows // 32, 1)
+        assert len(fitted.predict(X)) == ROWS
+
     def test_absurd_padding_names_the_row(self) -> None:
         _, y, _ = problem()
         lists = [[value] for value in y]
@@ -129,6 +176,28 @@ class Stream(IterableDataset):
     def __iter__(self) -> Any:
         for row, values in zip(self.X, self.S, strict=True):
             yield (row, values, np.ones(len(values))) if self.prior else (row, values)
+
+
+class Noisy(Dataset):
+    """Draws features from torch, numpy and Python."""
+
+    def __init__(self, S: CandidateSets) -> None:
+        self.S = S
+
+    def __len__(self) -> int:
+        return len(self.S)
+
+    def __getitem__(self, row: int) -> Any:
+        drawn = [float(torch.randn(1)), np.random.normal(), random.gauss(0.0, 1.0)]  # noqa: NPY002
+        return torch.tensor(drawn), self.S.values[self.S.offsets[row] : self.S.offsets[row + 1]]
+
+
+class NoisyStream(IterableDataset):
+    def __init__(self, S: CandidateSets) -> None:
+        self.rows = Noisy(S)
+
+    def __iter__(self) -> Any:
+        return (self.rows[row] for row in range(len(self.rows)))
 
 
 class TestFitDataset:
@@ -147,6 +216,47 @@ class TestFitDataset:
         X, _, S = problem()
         rows = fit(small(epochs=5), seed=4).predict(X)
         assert_allclose(small(epochs=5).fit_dataset(PartialLabelDataset(X, S), seed=4).predict(X), rows, rtol=1e-6)
+
+    def test_features_of_several_parts_are_no_pairs(self) -> None:
+        X, _, S = problem()
+        left, right = torch.tensor(X[:, :1]), torch.tensor(X[:, 1:])
+        parts = [(one, other) for one, other in zip(left, right, strict=True)]
+        fitted = small(TwoParts, epochs=1).fit_dataset(PartialLabelDataset(parts, S))
+        wanted = fitted.predict(TensorDataset(left, right))
+        assert np.ptp(wanted) > 0
+        for rows in (
+            parts,
+            PartialLabelDataset(parts, S),
+            [[part, values] for part, values in zip(parts, S, strict=True)],
+        ):
+            assert_array_equal(fitted.predict(rows), wanted)
+
+    def test_items_that_are_lists(self) -> None:
+        X, _, S = problem()
+        items = [[row, values.tolist()] for row, values in zip(X, S, strict=True)]
+        fitted = small(epochs=1).fit_dataset(items)
+        assert_array_equal(fitted.predict(items), fitted.predict(X))
+        assert_array_equal(fitted.predict(X[:, :3].tolist()), fitted.predict(X))
+        # Three numbers and three candidates would make an array.
+        assert_array_equal(fitted.predict([[row, [1.0, 2.0, 3.0]] for row in X]), fitted.predict(X))
+
+    @pytest.mark.parametrize("workers", [0, 1])
+    def test_random_numbers_of_a_dataset(self, workers: int) -> None:
+        _, _, S = problem()
+        learner = small(nn.Linear(3, 1), epochs=1, loader={"num_workers": workers})
+        for kind in (Noisy, NoisyStream):
+            before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+            losses = [learner.fit_dataset(kind(S[:64]), seed=seed).report.loss[0] for seed in (1, 1, 2)]
+            assert losses[0] == losses[1] != losses[2]
+            assert_array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+            assert random.getstate() == before[1]
+
+    @pytest.mark.parametrize("monitor", ["loss", "evidence"])
+    @pytest.mark.parametrize("kind", [PartialLabelDataset, lambda X, S: Stream(X, S), lambda X, S: []])
+    def test_validation_without_rows(self, monitor: str, kind: Any) -> None:
+        X, _, S = problem()
+        with pytest.raises(CandidateError, match="The validation dataset has no rows"):
+            small(epochs=1, monitor=monitor).fit_dataset(Stream(X, S), validation=kind(X[:0], S[:0]))
 
     @pytest.mark.parametrize("monitor", ["loss", "evidence"])
     def test_validation(self, monitor: str) -> None:

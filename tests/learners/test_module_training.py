@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from typing import Any
 
 import numpy as np
@@ -129,11 +130,12 @@ class TestCheckpoint:
             ({"epochs": 9}, {}, "epochs was 6 and is 9"),
             ({"optimizer": torch.optim.NAdam}, {}, "optimizer was adamw and is .*NAdam"),
             ({"module": lambda: nn.Linear(3, 1)}, {}, "module was Sequential .* and is Linear"),
+            ({"loader": {"drop_last": True}}, {}, "drop_last was False and is True"),
             ({}, {"seed": 9}, "seed was 0 and is 9"),
             ({}, {"weighting": "average"}, r"weighting was Posterior\(\) and is Average\(\)"),
             ({}, {"sample_weight": np.arange(1.0, ROWS + 1)}, "data was"),
         ],
-        ids=["rate", "epochs", "optimizer", "module", "seed", "weighting", "data"],
+        ids=["rate", "epochs", "optimizer", "module", "drop", "seed", "weighting", "data"],
     )
     def test_of_another_training(
         self, tmp_path: Any, changed: dict[str, Any], more: dict[str, Any], message: str
@@ -159,6 +161,31 @@ class TestCheckpoint:
         with pytest.raises(DataError, match="module was"):
             fit(small(perceptron(), epochs=6, checkpoint=path))
 
+    @pytest.mark.parametrize("part", ["loss", "score", "optimizer"])
+    def test_other_functions_of_the_same_name_are_another_training(self, tmp_path: Any, part: str) -> None:
+        def function(power: float) -> Any:
+            return {
+                "loss": lambda f, v: (f - v).abs() ** power,
+                "score": lambda f, v, loss: -loss * power,
+                "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=power / 100),
+            }[part]
+
+        path = tmp_path / "training.pt"
+        self.interrupted(small(epochs=3, checkpoint=path, **{part: function(1.0)}), 1)
+        name = "weighting" if part == "score" else part
+        with pytest.raises(DataError, match=f"of another training: {name} was"):
+            fit(small(epochs=3, checkpoint=path, **{part: function(2.0)}))
+        fit(small(epochs=3, checkpoint=path, **{part: function(1.0)}))
+
+    def test_a_module_as_loss(self, tmp_path: Any) -> None:
+        path = tmp_path / "training.pt"
+        one, same, other = (nn.HuberLoss("none", delta) for delta in (1.0, 1.0, 0.01))
+        self.interrupted(small(epochs=3, checkpoint=path, loss=one), 1)
+        with pytest.raises(DataError, match="loss was HuberLoss"):
+            fit(small(epochs=3, checkpoint=path, loss=other))
+        fit(small(epochs=3, checkpoint=path, loss=same))
+        fit(small(epochs=3, checkpoint=path, loss=one))
+
     def test_files_that_are_none(self, tmp_path: Any) -> None:
         path, mark = tmp_path / "training.pt", tmp_path / "mark"
 
@@ -167,14 +194,16 @@ class TestCheckpoint:
                 return os.mkdir, (str(mark),)
 
         torch.save({"format": 1, "identity": {}, "state": Trap()}, path)
-        with pytest.raises(DataError, match="cannot be read as a checkpoint"):
+        with pytest.raises(DataError, match="is no checkpoint, or is damaged; delete it or name another"):
             fit(small(checkpoint=path))
         assert not mark.exists()
-        path.write_bytes(b"no checkpoint")
-        with pytest.raises(DataError, match="cannot be read as a checkpoint"):
-            fit(small(checkpoint=path))
-        torch.save([1, 2], path)
-        with pytest.raises(DataError, match="not a checkpoint of this version"):
+        for damaged in (b"", b"no checkpoint", [1, 2], {}, {"format": 1}, {"format": 1, "identity": {}, "state": {}}):
+            path.write_bytes(damaged) if isinstance(damaged, bytes) else torch.save(damaged, path)
+            with pytest.raises(DataError, match="is no checkpoint, or is damaged") as caught:
+                fit(small(checkpoint=path))
+            assert "weights_only" not in "".join(traceback.format_exception(caught.value))
+        torch.save({"format": 0}, path)
+        with pytest.raises(DataError, match="another version of plr"):
             fit(small(checkpoint=path))
         with pytest.raises(DataError, match="cannot be written"):
             fit(small(checkpoint=path / "below"))

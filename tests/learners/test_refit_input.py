@@ -13,15 +13,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from refit_problem import ROWS, Recorder, problem
 from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -29,6 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from plr import PartialLabelRegressor, errors, make_candidates
 from plr.learners import Refit
+from plr.learners.wrapped import weight_parameter
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -216,3 +218,35 @@ class TestBadInput:
         with pytest.raises(ValueError, match="alpha"):
             model.set_params(learner__regressor__alpha=-1.0).fit(X[:, :2], S)
         assert_array_equal(model.predict(X), before)
+
+
+def test_splitters_inside_are_seeded():
+    X, _, S, _ = problem(60)
+    search = GridSearchCV(Ridge(), {"alpha": [1e-3, 1.0, 30.0, 100.0]}, cv=KFold(2, shuffle=True))
+    model = PartialLabelRegressor(Refit(search, cv=2, max_rounds=3), random_state=0)
+    assert_array_equal(model.fit(X, S).predict(X), model.fit(X, S).predict(X))
+    assert search.cv.random_state is None
+
+
+def test_ensembles_of_pipelines_hand_on_no_weights():
+    assert weight_parameter(VotingRegressor([("a", make_pipeline(Ridge())), ("b", make_pipeline(Ridge()))])) is None
+    assert weight_parameter(VotingRegressor([("a", Ridge()), ("b", Ridge())])) == "sample_weight"
+
+
+def test_sequences_may_differ_in_length():
+    class Mean(RegressorMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.shift_ = np.mean(y) - np.mean([np.mean(row) for row in X])
+            return self
+
+        def predict(self, X):
+            return np.array([np.mean(row) for row in X]) + self.shift_
+
+    random = np.random.default_rng(0)
+    X = [random.normal(size=size).tolist() for size in random.integers(2, 6, 40)]
+    S = [[np.mean(row), 5.0] for row in X]
+    model = PartialLabelRegressor(Mean(), random_state=0).fit(X, S)
+    assert np.isfinite(model.predict([*X[:1], [1.0] * 9])).all()
+    signals = random.normal(size=(40, 5, 2))
+    model = PartialLabelRegressor(Mean(), random_state=0).fit(signals, S)
+    assert np.isfinite(model.predict(random.normal(size=(3, 7, 2)))).all()

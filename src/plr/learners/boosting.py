@@ -37,7 +37,11 @@ _AUTO_SHARE, _AUTO_ROWS = 0.3, 200
 
 @dataclass(frozen=True)
 class FittedBoosting:
-    """Trees, with what stands around them."""
+    """Trees, with what stands around them.
+
+    ``training_prediction`` has the predictions for the rows of the task, where all of them were trained on and all
+    trees are kept. Pickles do not contain it.
+    """
 
     booster: lightgbm.Booster | None = field(repr=False)
     columns: int
@@ -45,6 +49,10 @@ class FittedBoosting:
     target: Affine
     report: Report
     n_jobs: int | None = None
+    training_prediction: Floats | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"training_prediction": None}
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
@@ -176,6 +184,7 @@ class Boosting(Learner):
         patience = None if self.patience is None else check_integer("patience", self.patience, low=1)
         monitor = check_choice("monitor", self.monitor, MONITORS)
         categorical = self._categorical(task)
+        rows = len(task.S)
         if task.sample_weight is not None and not task.sample_weight.all():
             # They would still count as rows of a leaf.
             task = take_rows(task, np.flatnonzero(task.sample_weight))
@@ -188,6 +197,7 @@ class Boosting(Learner):
         target = learn_target(task.S, task.sample_weight, self.scale_target, single_precision=False)
         sets = rescaled(task.S, target)
         first = self._first_rounds(task, most)
+        scale = 1.0 if self.scale_target else label_scale(sets, task.sample_weight)
         objective = Objective(
             sets,
             task.rule,
@@ -196,17 +206,19 @@ class Boosting(Learner):
             task.start,
             start_rounds=first,
             threads=thread_count(task.n_jobs),
+            scale=scale,
         )
         metric = None
         if task.validation is not None:
-            scale = label_scale(sets, task.sample_weight)
             metric = Metric(rescaled(task.validation[1], target), task.rule, monitor, scale)
         with ONE_AT_A_TIME:
-            trees = Trees(task, settings, categorical)
+            trees = Trees(task, settings, categorical, objective.initial_score)
             kept, report = _grow(trees, objective, metric, first, most, patience, task.callback)
             booster = trees.model(kept)
+            seen = target.undo(trees.scores()) if metric is None and len(task.S) == rows else None
         report = replace(report, noise_scale=report.noise_scale * float(target.scale))
-        return FittedBoosting(booster, task.X.shape[1], objective.initial_score, target, report, task.n_jobs)
+        columns = task.X.shape[1]
+        return FittedBoosting(booster, columns, objective.initial_score, target, report, task.n_jobs, seen)
 
     def _settings(self, task: Task, categorical: list[int]) -> dict[str, Any]:
         """Check the parameters and return them as LightGBM takes them."""
@@ -313,13 +325,13 @@ def _grow(
     scores: list[float] = []
     best, kept, improved = 0, 0, 0
     for done in range(most):
-        losses.append(trees.grow(lambda score: objective.round(score + objective.initial_score)).loss)
+        losses.append(trees.grow(objective.round).loss)
         scales.append(objective.noise_scale)
         if callback is not None:
             callback(done + 1, most, losses[-1])
         if metric is None:
             continue
-        scores.append(trees.judge(lambda score: metric.score(score + objective.initial_score, objective.state)))
+        scores.append(trees.judge(lambda score: metric.score(score, objective.state)))
         if done == 0 or scores[-1] < scores[best]:
             best, kept = done, trees.count
         if done <= first or scores[-1] < scores[improved]:

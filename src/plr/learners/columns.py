@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
 
@@ -104,7 +105,7 @@ def _is_numeric(column: NDArray[Any]) -> bool:
     if column.dtype.kind in "biuf":
         return True
     # A column of numbers with gaps may come as objects.
-    return column.dtype == object and all(isinstance(entry, Real) or _is_missing(entry) for entry in column)
+    return column.dtype == object and all(isinstance(entry, Real | Decimal) or _is_missing(entry) for entry in column)
 
 
 def _stated_categories(series: Any) -> tuple[Any, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -30,6 +30,8 @@ def check_folds(cv: object) -> None:
     """Refuse what cannot be folds."""
     if isinstance(cv, Integral):
         check_integer("cv", cv, low=2)
+    elif isinstance(cv, Iterator):
+        raise ParameterError("cv is an iterator, which gives its folds only once; give list(cv).")
     elif not (hasattr(cv, "split") or isinstance(cv, Iterable)) or isinstance(cv, str):
         raise ParameterError(f"cv must be a number of folds, a splitter or an iterable of (train, test), got {cv!r}.")
 
@@ -43,7 +45,12 @@ def make_folds(task: Task, cv: object) -> Folds:
     rows = len(task.S)
     if isinstance(cv, Integral):
         return _equal_folds(task, int(cv))
-    folds = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(np.empty((rows, 0)), groups=task.groups)]
+    try:
+        folds = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(np.empty((rows, 0)), groups=task.groups)]
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"cv={cv!r} cannot split {rows} rows of candidate sets: {error}") from error
+    if not folds:
+        raise ParameterError("cv has no folds; give at least two.")
     times = np.bincount(np.concatenate([test for _, test in folds]), minlength=rows)
     if (times == 0).any():
         row = int(np.flatnonzero(times == 0)[0])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from plr._checks import check_sample_weight
-from plr._codes import ABSOLUTE, SCALE
+from plr._codes import ABSOLUTE, SCALE, SQUARED
 from plr._parameters import check_choice, check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import DivergenceError, LengthError, ParameterError
@@ -220,6 +220,8 @@ class Objective:
         In so many rounds these are the weights, and the rule's afterwards.
     threads : int, default=1
         The result does not depend on it.
+    scale : float, optional
+        The candidates' standard deviation, where it is known already.
 
     Attributes
     ----------
@@ -236,6 +238,7 @@ class Objective:
         start: Floats | None = None,
         start_rounds: int = 0,
         threads: int = 1,
+        scale: float | None = None,
     ) -> None:
         self.S, self.rule = S, rule
         self.weight = None if sample_weight is None else sample_weight / sample_weight.mean()
@@ -245,7 +248,7 @@ class Objective:
         self._average = Rule(Average(), rule.loss)
         self._started = S if start is None else CandidateSets(S.values, S.offsets, start)
         self._start_rounds = start_rounds
-        self._scale = label_scale(S, sample_weight)
+        self._scale = label_scale(S, sample_weight) if scale is None else scale
         self.initial_score = self._best_constant()
         self._buffer: Evaluation | None = None
         self.begin()
@@ -256,9 +259,8 @@ class Objective:
         self._rounds = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Objective:
-        # LightGBM copies its parameters before it trains. What never changes is shared, large arrays above all.
+        # LightGBM copies its parameters before it trains. The buffer alone is ever written to, so all else is shared.
         copied = copy.copy(self)
-        copied.state = self.state.copy()
         copied._buffer = None
         return copied
 
@@ -292,9 +294,11 @@ class Objective:
     def _in_mean_curvature(self, loss: float, gradient: Floats, hessian: Floats) -> Round:
         if self.weight is not None:
             gradient, hessian = gradient * self.weight, hessian * self.weight
+        ready = Round(loss, np.empty(len(gradient), np.float32), np.empty(len(gradient), np.float32))
         with np.errstate(all="ignore"):
             factor = 1.0 / hessian.mean()
-            ready = Round(loss, (gradient * factor).astype(np.float32), (hessian * factor).astype(np.float32))
+            np.multiply(gradient, factor, out=ready.gradient, casting="same_kind")
+            np.multiply(hessian, factor, out=ready.hessian, casting="same_kind")
         if not (np.isfinite(ready.gradient).all() and factor > 0 and ready.hessian.min() >= 0):
             raise DivergenceError(
                 f"In round {self._rounds} the loss's derivative is not finite, or its curvature is not above 0. A loss "
@@ -314,6 +318,9 @@ class Objective:
             buffer = self._average.evaluate(everywhere, self._started, state, threads=self._threads, out=buffer)
             return float(np.average(buffer.gradient, weights=self.weight))
 
+        if self.rule.formula.loss == SQUARED:
+            middle = low / 2 + high / 2
+            return middle - slope(middle) / 2
         if not slope(low) < 0:
             return low
         if not slope(high) > 0:

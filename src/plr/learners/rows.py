@@ -65,7 +65,8 @@ def merge_equal_rows(task: Task) -> Task:
 def set_rows_aside(task: Task, share: float | None) -> Task:
     """Turn a share of the rows into validation rows; the task as it is where the share is None.
 
-    Rows without weight are neither kept nor set aside.
+    Rows without weight are neither kept nor set aside. Where rows come in groups, whole groups are set aside, until
+    their rows make up the share.
     """
     if share is None:
         return task
@@ -77,6 +78,16 @@ def set_rows_aside(task: Task, share: float | None) -> Task:
     aside = round(share * rows)
     if aside < 1 or aside >= rows:
         raise ParameterError(f"validation_fraction={share:g} of {rows} rows leaves nothing to train or validate on.")
-    order = np.random.default_rng([task.seed, 1]).permutation(counting)
+    random = np.random.default_rng([task.seed, 1])
+    if task.groups is None:
+        order = random.permutation(counting)
+    else:
+        groups, of_row = np.unique(task.groups[counting], return_inverse=True)
+        if len(groups) < 2:
+            raise ParameterError("validation_fraction needs rows of at least two groups; give validation rows to fit.")
+        place = random.permutation(len(groups))[of_row]
+        order = counting[np.argsort(place, kind="stable")]
+        ends = np.cumsum(np.bincount(place))[:-1]
+        aside = int(ends[np.abs(ends - aside).argmin()])
     held, kept = np.sort(order[:aside]), np.sort(order[aside:])
     return replace(take_rows(task, kept), validation=(features_of(task.X, held), task.S[held]))

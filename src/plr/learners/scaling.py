@@ -62,7 +62,7 @@ def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, s
         where = int(np.abs(S.values).argmax())
         raise TargetScaleError(
             f"The candidate {S.values[where]:g} in row {int(S.row_index[where])} is too large for float32 training "
-            f'on raw labels. Use scale_target=True, or dtype="float64".'
+            f"on raw labels. Use scale_target=True, or double precision (MLP's dtype, a torch module's own)."
         )
     return Affine(np.float64(0.0), np.float64(1.0))
 

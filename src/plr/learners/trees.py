@@ -26,7 +26,7 @@ ONE_AT_A_TIME = threading.RLock()
 """Held while LightGBM works: its number of threads belongs to the process, and must not change during a fit."""
 
 # With fewer entries of X than this for each, threads wait for each other longer than they work.
-_ENTRIES_PER_THREAD = 50_000
+_ENTRIES_PER_THREAD = 250_000
 
 _NAMED_HERE = {
     "num_iterations": "trees",
@@ -61,27 +61,33 @@ class Trees:
         Parameters of LightGBM.
     categorical : list of int
         Which columns are categories.
+    initial_score : float
+        What to start from.
     """
 
-    def __init__(self, task: Task, settings: dict[str, Any], categorical: list[int]) -> None:
+    def __init__(self, task: Task, settings: dict[str, Any], categorical: list[int], initial_score: float) -> None:
         import lightgbm
 
-        try:
+        def described(rows: int) -> dict[str, Any]:
             # LightGBM insists on labels; nothing looks at them.
-            data = lightgbm.Dataset(task.X, np.zeros(len(task.S)), categorical_feature=categorical, params=settings)
+            return {"label": np.zeros(rows), "init_score": np.full(rows, initial_score), "params": settings}
+
+        try:
+            data = lightgbm.Dataset(task.X, categorical_feature=categorical, **described(len(task.S)))
             self._booster = lightgbm.Booster(settings, data)
             if task.validation is not None:
                 rows, sets = task.validation
-                self._booster.add_valid(data.create_valid(rows, np.zeros(len(sets)), params=settings), "validation")
+                self._booster.add_valid(data.create_valid(rows, **described(len(sets))), "validation")
         except lightgbm.basic.LightGBMError as error:
             raise ParameterError(f"LightGBM refuses to fit: {error}.") from error
+        self._initial_score = initial_score
         self._rows = len(task.S)
         self._validation_rows = 0 if task.validation is None else len(task.validation[1])
         # Where X is zero throughout there is nothing to split by, and LightGBM would fail rather than say so.
         self._barren = not self._booster.dump_model()["feature_infos"]
 
     def grow(self, step: Callable[[Floats], Round]) -> Round:
-        """Call ``step`` with the sum of the trees so far for each row, and grow the next tree on what it gives."""
+        """Call ``step`` with each row's score so far, and grow the next tree on what it gives."""
         found: list[Round] = []
 
         def gradient(score: Floats, _data: object) -> tuple[Any, Any]:
@@ -89,17 +95,29 @@ class Trees:
             return found[0].gradient, found[0].hessian
 
         if self._barren:
-            gradient(np.zeros(self._rows), None)
+            gradient(np.full(self._rows, self._initial_score), None)
         else:
             self._booster.update(fobj=gradient)
         return found[0]
 
     def judge(self, score: Callable[[Floats], float]) -> float:
-        """Call ``score`` with the sum of the trees so far for each validation row, and return what it gives."""
+        """Call ``score`` with each validation row's score so far, and return what it gives."""
         if self._barren:
-            return score(np.zeros(self._validation_rows))
+            return score(np.full(self._validation_rows, self._initial_score))
         found = self._booster.eval_valid(lambda total, _data: ("score", score(total), False))
         return float(found[0][2])
+
+    def scores(self) -> Floats:
+        """Return each row's score so far."""
+        found = np.full(self._rows, self._initial_score)
+
+        def keep(total: Floats, _data: object) -> tuple[str, float, bool]:
+            found[:] = total
+            return "score", 0.0, False
+
+        if not self._barren:
+            self._booster.eval_train(keep)
+        return found
 
     @property
     def count(self) -> int:

@@ -91,8 +91,14 @@ def weight_parameter(regressor: Any) -> str | None:
         return inner if inner is None or get_config()["enable_metadata_routing"] else f"{name}__{inner}"
     if has_fit_parameter(regressor, "sample_weight"):
         return "sample_weight"
-    handed_on = {weight_parameter(part) for part in _parts(regressor)}
-    return handed_on.pop() if len(handed_on) == 1 and _takes_any_parameter(regressor) else None
+    parts = _parts(regressor)
+    handed_on = {weight_parameter(part) for part in parts}
+    if len(handed_on) != 1 or not _takes_any_parameter(regressor):
+        return None
+    name = handed_on.pop()
+    # Ensembles of named models hand on nothing but plain weights.
+    wraps = any(part is value for part in parts for value in regressor.get_params(deep=False).values())
+    return name if name == "sample_weight" or wraps else None
 
 
 def _parts(regressor: Any) -> list[Any]:
@@ -113,7 +119,7 @@ def _takes_any_parameter(regressor: Any) -> bool:
 
 
 def seeded_clone(regressor: Any, random: np.random.Generator) -> Any:
-    """Return an unfitted clone in which every ``random_state`` that was left open is set."""
+    """Return an unfitted clone in which every ``random_state`` that was left open is set, those of splitters too."""
     copy = clone(regressor)
     parameters = copy.get_params(deep=True)
     open_seeds = sorted(
@@ -124,6 +130,10 @@ def seeded_clone(regressor: Any, random: np.random.Generator) -> Any:
     seeds = random.integers(_LARGEST_SEED, size=len(open_seeds))
     if open_seeds:
         copy.set_params(**{name: int(seed) for name, seed in zip(open_seeds, seeds, strict=True)})
+    for _, value in sorted(copy.get_params(deep=True).items()):
+        # A splitter is no estimator: its parameters are not among these, and the clone has a copy of its own.
+        if hasattr(value, "split") and getattr(value, "random_state", 0) is None:
+            value.random_state = int(random.integers(_LARGEST_SEED))
     return copy
 
 

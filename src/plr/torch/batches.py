@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, default_collate
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, InfeasibleError, LengthError
 
-__all__ = ["Batch", "Padded", "PartialLabelDataset", "collate", "collate_sets", "pad", "pad_mask"]
+__all__ = ["Batch", "Padded", "PartialLabelDataset", "collate", "collate_sets", "pad", "pad_mask", "spread"]
 
 # The limits of `CandidateSets.to_padded`: one set this large, or so many bytes and so many times the data.
 _LARGEST_SET = 1_000_000
@@ -57,14 +57,8 @@ def pad(S: object, dtype: Any = None) -> Padded:
     sets = as_candidate_sets(S)
     dtype = torch.get_default_dtype() if dtype is None else dtype
     mask = pad_mask(sets.sizes)
-
-    def spread(flat: NDArray[np.float64]) -> Tensor:
-        out = np.zeros(mask.shape)
-        out[mask] = flat
-        return torch.from_numpy(out).to(dtype)
-
-    prior = None if sets.prior is None else spread(sets.prior)
-    return Padded(spread(sets.values), torch.from_numpy(mask), prior)
+    prior = None if sets.prior is None else spread(sets.prior, mask, dtype)
+    return Padded(spread(sets.values, mask, dtype), torch.from_numpy(mask), prior)
 
 
 def pad_mask(sizes: NDArray[np.int64], rows: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
@@ -80,6 +74,13 @@ def pad_mask(sizes: NDArray[np.int64], rows: NDArray[np.int64] | None = None) ->
         )
     mask: NDArray[np.bool_] = np.arange(width) < sizes[:, np.newaxis]
     return mask
+
+
+def spread(flat: NDArray[np.float64], mask: NDArray[np.bool_], dtype: torch.dtype) -> Tensor:
+    """Return one number per candidate as a padded tensor, 0 where there is no candidate."""
+    out = np.zeros(mask.shape)
+    out[mask] = flat
+    return torch.from_numpy(out).to(dtype)
 
 
 def collate(rows: Sequence[Any], dtype: Any = None) -> Batch:

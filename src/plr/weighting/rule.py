@@ -110,7 +110,7 @@ class Rule:
             out = Evaluation(np.empty(S.values.size), np.empty(rows), np.empty(rows), np.empty(rows))
         weights, *by_row = out
         prior, density = NOTHING if S.prior is None else S.prior, frozen(log_q)
-        centre = np.array(prediction, dtype=np.float64)
+        centre = _writeable(prediction)
 
         def work(first: int, last: int) -> None:
             parts = [part[first:last] for part in by_row]
@@ -144,18 +144,26 @@ class Rule:
         from plr.weighting._noise import next_scale, spread
 
         parts = np.empty(len(S))
-        centre = np.array(prediction, dtype=np.float64)
+        centre = _writeable(prediction)
+        extremes: list[float] = []
 
         def work(first: int, last: int) -> None:
             offsets = S.offsets[first : last + 1]
             spread(self.formula, centre[first:last], S.values, offsets, state, weights, parts[first:last])
+            values = S.values[offsets[0] : offsets[-1]]
+            extremes.extend((values.max(initial=0.0), -values.min(initial=0.0)))
 
         _share_rows(work, S, threads)
         new = state.copy()
         # Below this the scale has collapsed onto rows that are met exactly, and the weights could not get harder.
-        lowest = max(1e-12 * max(float(S.values.max()), -float(S.values.min())), np.finfo(float).tiny)
+        lowest = max(1e-12 * float(max(extremes)), np.finfo(float).tiny)
         new[SCALE] = next_scale(self.formula, float(np.average(parts, weights=sample_weight)), lowest)
         return new
+
+
+def _writeable(prediction: Floats) -> Floats:
+    """Return predictions in the one form that kernels are compiled for; nothing writes to them."""
+    return np.require(prediction, dtype=np.float64, requirements=["C", "A", "W"])
 
 
 def thread_count(n_jobs: int | None) -> int:

@@ -6,32 +6,22 @@ digests, and any difference is refused by name. It holds tensors, numbers and te
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import os
-import pickle
-import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from plr.errors import DataError
-from plr.learners.module.settings import Settings
 
-__all__ = ["describe", "digest_arrays", "digest_module", "read_checkpoint", "told_apart", "write_checkpoint"]
+__all__ = ["read_checkpoint", "told_apart", "write_checkpoint"]
 
 _FORMAT = 1
-# Of a large array, so many rows at equal distances are looked at.
-_DIGESTED_ROWS = 10_000
-# What may differ between the training that wrote a checkpoint and the one that takes it up.
-_IRRELEVANT = ("checkpoint", "device", "loader", "threads")
+_PARTS = {"module", "criterion", "optimizer", "scheduler", "progress"}
 
 
 def write_checkpoint(path: Path, identity: Mapping[str, str], state: Mapping[str, Any]) -> None:
@@ -59,11 +49,16 @@ def read_checkpoint(path: Path, identity: Mapping[str, str]) -> dict[str, Any] |
         return None
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise DataError(f"{path} cannot be read as a checkpoint: {reason} Delete it, or give another path.") from error
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise DataError(f"{path} is not a checkpoint of this version of plr; delete it, or give another path.")
+    except OSError as error:
+        raise DataError(f"The checkpoint {path} cannot be read: {error.strerror}.") from error
+    except Exception:
+        # Bytes of any kind raise errors of any kind. No cause is shown, as torch's message advises to load such a file
+        # in a way that may run code.
+        raise _no_checkpoint(path) from None
+    if isinstance(found, dict) and found.get("format", _FORMAT) != _FORMAT:
+        raise DataError(f"{path} is a checkpoint of another version of plr; delete it or name another.")
+    if not _is_whole(found):
+        raise _no_checkpoint(path)
     differing = told_apart(found["identity"], identity)
     if differing:
         raise DataError(
@@ -83,40 +78,15 @@ def told_apart(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return told
 
 
-def describe(settings: Settings, **more: Any) -> dict[str, str]:
-    """Return the settings and what else makes a training what it is, in words."""
-    parts = {part.name: getattr(settings, part.name) for part in fields(settings) if part.name not in _IRRELEVANT}
-    return {name: _named(value) for name, value in {**parts, **more}.items()}
+def _is_whole(found: Any) -> bool:
+    if not isinstance(found, dict) or "format" not in found:
+        return False
+    identity, state = found.get("identity"), found.get("state")
+    return isinstance(identity, dict) and isinstance(state, dict) and state.keys() >= _PARTS
 
 
-def digest_arrays(parts: Iterable[Any]) -> str:
-    """Return a digest of arrays; None counts as well."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(b"none" if part is None else _bytes_of(part))
-    return digest.hexdigest()[:16]
-
-
-def digest_module(net: nn.Module) -> str:
-    """Return a digest of a module's structure and of the weights it starts from."""
-    digest = hashlib.sha256(repr(net).encode())
-    for name, tensor in net.state_dict().items():
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _bytes_of(part: Any) -> bytes:
-    if isinstance(part, torch.Tensor):
-        part = part.detach().cpu()
-        part = part.numpy() if part.dtype != torch.bfloat16 else part.float().numpy()
-    if not hasattr(part, "shape"):
-        # Items of a dataset may cost anything to read; how many there are has to do.
-        return f"{type(part).__name__} of {len(part)}".encode()
-    rows = part.shape[0]
-    chosen = part[:: max(1, rows // _DIGESTED_ROWS)] if part.ndim > 1 else part
-    chosen = np.ascontiguousarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen)
-    return f"{part.shape} {part.dtype}".encode() + chosen.tobytes()
+def _no_checkpoint(path: Path) -> DataError:
+    return DataError(f"{path} is no checkpoint, or is damaged; delete it or name another.")
 
 
 def _plain(part: Any) -> Any:
@@ -130,19 +100,7 @@ def _plain(part: Any) -> Any:
     return part
 
 
-def _named(value: Any) -> str:
-    if isinstance(value, functools.partial):
-        inner = [_named(value.func), *map(_named, value.args)]
-        inner += [f"{name}={_named(part)}" for name, part in value.keywords.items()]
-        return f"partial({', '.join(inner)})"
-    if callable(value) and hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, Mapping):
-        return str({name: _named(part) for name, part in sorted(value.items())})
-    # Where an object lies in memory is no part of what it is.
-    return value if isinstance(value, str) else re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:57]}..."
+    # The digest of a function comes last, and may be all that differs.
+    return line if len(line) <= 60 else f"{line[:37]}...{line[-20:]}"

@@ -17,9 +17,9 @@ from plr.errors import CandidateError, FeatureTypeError
 from plr.learners.base import Task
 from plr.learners.module.features import BatchOrder, FeatureReader, FeatureRows, as_is, loader_options
 from plr.learners.scaling import Affine, rescaled
-from plr.torch.batches import PartialLabelDataset, collate_sets, pad_mask
+from plr.torch.batches import PartialLabelDataset, collate_sets, pad_mask, spread
 
-__all__ = ["MapSource", "PairRows", "Source", "StreamSource", "TaskRows", "TrainingBatch", "peek_sets"]
+__all__ = ["MapSource", "PairRows", "Source", "StreamSource", "TaskRows", "TrainingBatch", "peek"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -70,16 +70,16 @@ class TaskRows(Dataset):
         ends = np.cumsum(sizes)
         places = np.repeat(starts - ends + sizes, sizes) + np.arange(ends[-1])
 
-        def spread(flat: Floats | None) -> Tensor | None:
-            return None if flat is None else _padded(flat[places], mask, self.dtype)
+        def padded(flat: Floats | None) -> Tensor | None:
+            return None if flat is None else spread(flat[places], mask, self.dtype)
 
         return TrainingBatch(
             self.features[rows],
-            _padded(self.S.values[places], mask, self.dtype),
+            spread(self.S.values[places], mask, self.dtype),
             torch.from_numpy(mask),
-            spread(self.S.prior),
-            spread(self.log_q),
-            spread(self.start),
+            padded(self.S.prior),
+            padded(self.log_q),
+            padded(self.start),
             None if self.importance is None else torch.from_numpy(self.importance[rows]).to(self.dtype),
         )
 
@@ -108,18 +108,22 @@ class MakeBatch:
         mask = pad_mask(S.sizes)
         return TrainingBatch(
             self.reader.stack(features),
-            _padded(self.target.apply(S.values), mask, self.dtype),
+            spread(self.target.apply(S.values), mask, self.dtype),
             torch.from_numpy(mask),
-            None if S.prior is None else _padded(S.prior, mask, self.dtype),
+            None if S.prior is None else spread(S.prior, mask, self.dtype),
         )
 
 
 class MapSource:
-    """Batches of rows that can be indexed, in an order that the seed and the epoch decide; in their own without."""
+    """Batches of rows that can be indexed, in an order that the seed and the epoch decide.
+
+    Without a seed the rows judge: all of them, in their own order.
+    """
 
     def __init__(self, rows: Dataset, batch_size: int, seed: int | None, loader: Mapping[str, Any], pin: bool) -> None:
-        self._order = BatchOrder(len(rows), batch_size, seed)
-        self._generator = torch.Generator()
+        drop_last = seed is not None and bool(loader.get("drop_last", False))
+        self._order = BatchOrder(len(rows), batch_size, seed, drop_last)
+        self._seed, self._generator = seed, torch.Generator()
         options = {"pin_memory": pin} | loader_options(loader) | {"generator": self._generator}
         self._loader = DataLoader(rows, sampler=self._order, batch_size=None, collate_fn=as_is, **options)
         self.steps: int | None = len(self._order)
@@ -127,30 +131,35 @@ class MapSource:
     def batches(self, epoch: int) -> Iterator[TrainingBatch]:
         """Give the batches of an epoch."""
         self._order.epoch = epoch
-        self._generator.manual_seed(epoch)
+        _seed_workers(self._generator, self._seed, epoch)
         return iter(self._loader)
 
 
 class StreamSource:
-    """Batches of an iterable dataset, in the order it gives them."""
+    """Batches of an iterable dataset, in the order it gives them. Without a seed the rows judge: all of them."""
 
-    def __init__(self, dataset: Any, make: MakeBatch, batch_size: int, loader: Mapping[str, Any], pin: bool) -> None:
-        self._generator = torch.Generator()
+    def __init__(
+        self, dataset: Any, make: MakeBatch, batch_size: int, seed: int | None, loader: Mapping[str, Any], pin: bool
+    ) -> None:
+        self._seed, self._generator = seed, torch.Generator()
         options = {"pin_memory": pin} | loader_options(loader) | {"generator": self._generator}
-        options["drop_last"] = bool(loader.get("drop_last", False))
+        options["drop_last"] = seed is not None and bool(loader.get("drop_last", False))
         self._loader = DataLoader(dataset, batch_size, collate_fn=make, **options)
         self.steps = len(self._loader) if hasattr(dataset, "__len__") else None
 
     def batches(self, epoch: int) -> Iterator[TrainingBatch]:
         """Give the batches of an epoch."""
-        self._generator.manual_seed(epoch)
+        _seed_workers(self._generator, self._seed, epoch)
         return iter(self._loader)
 
 
-def peek_sets(dataset: Any) -> CandidateSets:
-    """Return the candidates of some rows: the first of an iterable dataset, and else rows at equal distances."""
-    if isinstance(dataset, PartialLabelDataset):
-        return dataset.S
+def peek(dataset: Any) -> tuple[Any, CandidateSets]:
+    """Return the features of a row, and the candidates of some.
+
+    Those are the first rows of an iterable dataset, and else rows at equal distances.
+    """
+    if isinstance(dataset, PartialLabelDataset) and len(dataset) > 0:
+        return dataset[0][0], dataset.S
     if isinstance(dataset, IterableDataset):
         items = list(islice(iter(dataset), _PEEKED_ROWS))
     elif hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
@@ -163,10 +172,10 @@ def peek_sets(dataset: Any) -> CandidateSets:
         )
     if not items:
         raise CandidateError("The dataset has no rows to fit; give at least one.")
-    return collate_sets(items)[1]
+    features, S = collate_sets(items)
+    return features[0], S
 
 
-def _padded(flat: Floats, mask: NDArray[np.bool_], dtype: torch.dtype) -> Tensor:
-    out = np.zeros(mask.shape)
-    out[mask] = flat
-    return torch.from_numpy(out).to(dtype)
+def _seed_workers(generator: torch.Generator, seed: int | None, epoch: int) -> None:
+    """Let the seed and the epoch decide what a loader's workers draw."""
+    generator.manual_seed(int(np.random.SeedSequence([seed or 0, 3, epoch]).generate_state(1)[0]))

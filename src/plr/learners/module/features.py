@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "FeatureRows",
     "as_is",
     "feature_batches",
+    "holds_floats",
     "learn_feature_scaling",
     "loader_options",
     "plain_features",
@@ -42,13 +44,19 @@ class FeatureReader:
     collate : callable or None
         Makes a batch of a list of items; torch's own where not given.
     pairs : bool
-        Whether items that are tuples carry their candidates behind the features.
+        Whether items may carry their candidates behind the features.
+    nested : bool
+        Whether the features of an item were a sequence in training.
+    floats : bool
+        Whether the features were floats in training, so that whole numbers are meant as floats as well.
     """
 
     dtype: torch.dtype
     scaling: Affine | None = None
     collate: Callable[[list[Any]], Any] | None = None
     pairs: bool = False
+    nested: bool = False
+    floats: bool = False
 
     def convert(self, part: Any) -> Any:
         """Return some rows of an array as a tensor."""
@@ -57,13 +65,14 @@ class FeatureReader:
         if self.scaling is not None:
             part = _scaled(np.asarray(part, dtype=np.float64), self.scaling)
         tensor = part if isinstance(part, Tensor) else torch.from_numpy(_contiguous(part))
-        if tensor.is_floating_point() or tensor.dtype == torch.bool:
+        if self.floats or tensor.is_floating_point() or tensor.dtype == torch.bool:
             return tensor.to(self.dtype)
         return tensor.to(torch.int64)
 
     def stack(self, items: list[Any]) -> Any:
         """Return items of a dataset as a batch, floats in the module's own type."""
-        return self._floats((self.collate or default_collate)(items))
+        batch = (self.collate or default_collate)(items)
+        return batch.to(self.dtype) if self.floats and isinstance(batch, Tensor) else self._floats(batch)
 
     def stack_unpaired(self, items: list[Any]) -> tuple[Any, int]:
         """Return items of a stream as a batch, without their candidates, and how many there are."""
@@ -71,7 +80,16 @@ class FeatureReader:
 
     def features_of(self, item: Any) -> Any:
         """Return an item without its candidates."""
-        return item[0] if self.pairs and isinstance(item, tuple) else item
+        if not self.pairs or not isinstance(item, tuple | list):
+            return item
+        return item[0] if not self.nested or isinstance(item[0], tuple | list) else item
+
+    def holds_pairs(self, X: Any) -> bool:
+        """Return whether X is a list of lists of features and candidates, and not one of rows of numbers."""
+        if not self.pairs or not isinstance(X, list | tuple) or not X or not isinstance(X[0], list) or not X[0]:
+            return False
+        first = X[0]
+        return not all(isinstance(part, Number) for part in first) and isinstance(first[0], tuple | list) == self.nested
 
     def _floats(self, part: Any) -> Any:
         if isinstance(part, Tensor):
@@ -90,7 +108,7 @@ class FeatureRows(Dataset):
 
     def __init__(self, reader: FeatureReader, X: Any) -> None:
         self.reader = reader
-        self.X = plain_features(X)
+        self.X = X if reader.holds_pairs(X) else plain_features(X)
         self.by_item = isinstance(self.X, Sequence) or not hasattr(self.X, "shape")
 
     def __len__(self) -> int:
@@ -106,23 +124,26 @@ class FeatureRows(Dataset):
 class BatchOrder(Sampler):
     """Rows in batches, in an order that depends on the seed and the epoch alone."""
 
-    def __init__(self, rows: int, batch_size: int, seed: int | None = None) -> None:
+    def __init__(self, rows: int, batch_size: int, seed: int | None = None, drop_last: bool = False) -> None:
         self.rows, self.batch_size, self.seed = rows, batch_size, seed
+        # A single batch is never left out, however small.
+        self.used = rows - rows % batch_size if drop_last and rows >= batch_size else rows
         self.epoch = 0
 
     def __len__(self) -> int:
-        return len(self._cuts()) + 1
+        return len(self._cuts()) + 1 if self.rows else 0
 
     def __iter__(self) -> Iterator[Rows]:
         order = np.arange(self.rows)
         if self.seed is not None:
             order = np.random.default_rng([self.seed, 2, self.epoch]).permutation(order)
-        yield from np.split(order, self._cuts())
+        if self.rows:
+            yield from np.split(order[: self.used], self._cuts())
 
     def _cuts(self) -> list[int]:
-        cuts = list(range(self.batch_size, self.rows, self.batch_size))
+        cuts = list(range(self.batch_size, self.used, self.batch_size))
         # Batch normalisation cannot train on a single row, so a lone last one joins the batch before.
-        return cuts[:-1] if cuts and self.batch_size > 1 and self.rows - cuts[-1] == 1 else cuts
+        return cuts[:-1] if cuts and self.batch_size > 1 and self.used - cuts[-1] == 1 else cuts
 
 
 def feature_batches(
@@ -155,11 +176,13 @@ def as_is(batch: Any) -> Any:
 def plain_features(X: Any) -> Any:
     """Return features as an array, a tensor, a sparse matrix, or something indexed row by row."""
     if isinstance(X, Tensor):
+        # Loaders share memory of the processor, and the way back ends at the module.
+        X = X.detach().cpu()
         return _finite(X, torch.isfinite(X) if X.is_floating_point() else None)
     if hasattr(X, "toarray"):
         return X.tocsr()
     if hasattr(X, "to_numpy"):
-        X = X.to_numpy()
+        X = _array_of_frame(X)
     if isinstance(X, list | tuple):
         X = _array_of(X)
     if isinstance(X, np.ndarray):
@@ -179,6 +202,14 @@ def plain_features(X: Any) -> Any:
             f"__getitem__."
         )
     return X
+
+
+def holds_floats(X: Any) -> bool:
+    """Return whether X is an array or a tensor of numbers that are not whole, or of truth values."""
+    if isinstance(X, Tensor):
+        return X.is_floating_point() or X.dtype == torch.bool
+    is_array = isinstance(X, np.ndarray | np.generic) or hasattr(X, "toarray")
+    return X.dtype.kind in "bf" if is_array else isinstance(X, float)
 
 
 def learn_feature_scaling(X: Any, sample_weight: NDArray[np.float64] | None) -> Affine:
@@ -209,6 +240,18 @@ def _finite(X: Any, finite: Any) -> Any:
             f"X is {X[(row, *place)]} in row {row}, at {tuple(place)}; a torch module needs finite numbers."
         )
     return X
+
+
+def _array_of_frame(X: Any) -> Any:
+    array = X.to_numpy()
+    if array.dtype != object or not hasattr(X, "dtypes"):
+        return array
+    # Numbers of several kinds, or of kinds that know missing values, have no common type of numpy's own.
+    kinds = {getattr(dtype, "kind", "O") for dtype in np.ravel(X.dtypes)}
+    if not kinds <= set("biuf"):
+        return array
+    floats = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    return X.to_numpy(dtype=np.int64) if kinds <= set("iu") and np.isfinite(floats).all() else floats
 
 
 def _array_of(X: Sequence[Any]) -> Any:

@@ -11,14 +11,19 @@ from torch import nn
 from torch.utils.data import IterableDataset
 
 from plr._parameters import check_integer
-from plr.candidates import CandidateSets
-from plr.errors import DivergenceError, TargetScaleError
+from plr.errors import DivergenceError
 from plr.learners.base import Report, Task
-from plr.learners.module.checkpoint import describe, digest_arrays, digest_module
-from plr.learners.module.data import MakeBatch, MapSource, PairRows, Source, StreamSource, TaskRows, peek_sets
-from plr.learners.module.features import FeatureReader, FeatureRows, learn_feature_scaling, plain_features
+from plr.learners.module.data import MakeBatch, MapSource, PairRows, Source, StreamSource, TaskRows, peek
+from plr.learners.module.features import (
+    FeatureReader,
+    FeatureRows,
+    holds_floats,
+    learn_feature_scaling,
+    plain_features,
+)
 from plr.learners.module.fitted import FittedModule
 from plr.learners.module.forward import call_module, find_device, float_type, on_device
+from plr.learners.module.identity import describe, digest_arrays, digest_module
 from plr.learners.module.parts import (
     check_trainable,
     exclusive,
@@ -44,8 +49,6 @@ __all__ = ["fit_pairs", "fit_task"]
 _START_SHARE = 3
 # How much a batch moves the noise scale: about one whole round in an epoch, or in so many batches.
 _SLOWEST_ROUND, _UNKNOWN_ROUND = 100, 20
-# Beyond this a float32 module cannot hold a label and still square its error's gradient.
-_LARGEST_FLOAT32_LABEL = 1e18
 
 Callback = Callable[[int, int, float], object]
 
@@ -58,9 +61,9 @@ def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
     with exclusive(device, settings.threads):
         net = _begin(learner, width, device, task.seed)
         labels = _label_type(net)
-        target = _learn_target(learner, S, task.sample_weight, labels)
+        target = learn_target(S, task.sample_weight, learner.scale_target, labels != torch.float64)
         scaling = learn_feature_scaling(X, task.sample_weight) if learner.scale_features else None
-        reader = FeatureReader(float_type(net), scaling, settings.loader.get("collate_fn"))
+        reader = FeatureReader(float_type(net), scaling, settings.loader.get("collate_fn"), floats=holds_floats(X))
 
         def source_of(rows: Task, seed: int | None) -> Source:
             indexed = TaskRows(FeatureRows(reader, rows.X), rows, target, labels)
@@ -100,20 +103,19 @@ def fit_pairs(
     with exclusive(device, settings.threads):
         # Datasets may draw random numbers as well.
         seed_everything(device, seed, 2)
-        S = peek_sets(dataset)
+        first, S = peek(dataset)
         net = _begin(learner, None, device, seed)
         labels = _label_type(net)
-        target = _learn_target(learner, S, None, labels)
-        reader = FeatureReader(float_type(net), None, settings.loader.get("collate_fn"), pairs=True)
+        target = learn_target(S, None, learner.scale_target, labels != torch.float64)
+        nested, floats = isinstance(first, tuple | list), holds_floats(first)
+        reader = FeatureReader(float_type(net), None, settings.loader.get("collate_fn"), True, nested, floats)
         make = MakeBatch(reader, target, labels)
 
         def source_of(given: Any, order: int | None) -> Source:
             pin = device.type == "cuda"
             if not isinstance(given, IterableDataset):
                 return MapSource(PairRows(given, make), settings.batch_size, order, settings.loader, pin)
-            # Every row judges.
-            options = settings.loader if order is not None else settings.loader | {"drop_last": False}
-            return StreamSource(given, make, settings.batch_size, options, pin)
+            return StreamSource(given, make, settings.batch_size, order, settings.loader, pin)
 
         material = Material(
             source_of(dataset, seed),
@@ -168,6 +170,8 @@ def _train(
             scale_features=learner.scale_features,
             scale_target=learner.scale_target,
             validation_fraction=learner.validation_fraction,
+            drop_last=bool(settings.loader.get("drop_last", False)),
+            collate_fn=settings.loader.get("collate_fn"),
         )
     optimizer = make_optimizer(settings, net)
     scheduler = make_scheduler(settings, optimizer, steps)
@@ -211,13 +215,3 @@ def _fill_in(net: nn.Module, source: Source, device: torch.device, autocast: boo
 
 def _label_type(net: nn.Module) -> torch.dtype:
     return torch.float64 if float_type(net) == torch.float64 else torch.float32
-
-
-def _learn_target(learner: Module, S: CandidateSets, sample_weight: Any, labels: torch.dtype) -> Affine:
-    largest = int(np.abs(S.values).argmax())
-    if not learner.scale_target and labels != torch.float64 and abs(S.values[largest]) > _LARGEST_FLOAT32_LABEL:
-        raise TargetScaleError(
-            f"The candidate {S.values[largest]:g} in row {int(S.row_index[largest])} is too large for float32 training "
-            f"on raw labels. Use scale_target=True, or a module in double precision."
-        )
-    return learn_target(S, sample_weight, learner.scale_target, single_precision=False)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._parameters import check_number
-from plr.candidates import CandidateSets
 from plr.errors import CandidateError, LengthError, ParameterError
 from plr.learners.base import Learner, Task
 from plr.learners.module.fitted import FittedModule
 from plr.learners.module.settings import check_settings
-from plr.learners.rows import features_of, take_rows
+from plr.learners.rows import set_rows_aside, take_rows
 
 if TYPE_CHECKING:
     from plr.losses import Loss
@@ -52,7 +49,8 @@ class Module(Learner):
         with the validation score, or the training loss where there are no validation rows.
     epochs : int, default=100
     batch_size : int, default=128
-        A last batch of one row joins the one before, for the sake of batch normalisation.
+        A last batch of one row joins the one before, for the sake of batch normalisation; in an iterable dataset,
+        whose end is not known before, it does not.
     clip : float, optional
         Largest norm of the gradient.
     loss : callable, optional
@@ -88,12 +86,15 @@ class Module(Learner):
         small modules; a large one on many cores wants more. None leaves it to torch.
     loader : dict, optional
         Options of torch's ``DataLoader``, such as ``num_workers``. ``collate_fn`` is a function that makes a batch of a
-        list of features, the items of a dataset.
+        list of features, the items of a dataset. ``drop_last`` leaves an incomplete last batch out of training, unless
+        it is the only one of an array or a map-style dataset.
 
     Notes
     -----
     The same seed gives the same model on the processor, to the bit, whatever else has drawn random numbers; on CUDA as
-    far as its kernels do. Fits of one process train one after the other, as they share torch's random numbers.
+    far as its kernels do. What a dataset draws from torch, ``numpy.random`` and ``random`` is seeded as well, and their
+    states are put back; generators of its own it has to seed itself. Fits of one process train one after the other, as
+    they share these random numbers.
 
     The scale of the `Posterior` weighting is learned batch by batch.
 
@@ -163,7 +164,8 @@ class Module(Learner):
         from plr.learners.module.fitting import fit_task
 
         settings = check_settings(self)
-        task = self._set_rows_aside(task)
+        self._check_rows(task)
+        task = set_rows_aside(task, self.validation_fraction)
         if task.sample_weight is not None and not task.sample_weight.all():
             # Rows that do not count must not reach batch normalisation either.
             task = take_rows(task, np.flatnonzero(task.sample_weight))
@@ -216,25 +218,10 @@ class Module(Learner):
                 "patience needs rows to judge epochs by: set validation_fraction, or give validation to fit."
             )
 
-    def _set_rows_aside(self, task: Task) -> Task:
+    def _check_rows(self, task: Task) -> None:
         if len(task.S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
         if hasattr(task.X, "shape") or hasattr(task.X, "__len__"):
             found = task.X.shape[0] if hasattr(task.X, "shape") else len(task.X)
             if found != len(task.S):
                 raise LengthError(f"X has {found} rows and the target {len(task.S)}; they must agree.")
-        if self.validation_fraction is None:
-            return task
-        share = check_number("validation_fraction", self.validation_fraction, low=0.0, high=0.9, open_low=True)
-        if task.validation is not None:
-            raise ParameterError("Give validation rows to fit or a validation_fraction to the learner, not both.")
-        counting = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
-        aside = round(share * len(counting))
-        if aside < 1 or aside >= len(counting):
-            raise ParameterError(
-                f"validation_fraction={share:g} of {len(counting)} rows leaves nothing to train or validate on."
-            )
-        order = np.random.default_rng([task.seed, 1]).permutation(counting)
-        held, kept = np.sort(order[:aside]), np.sort(order[aside:])
-        judges: tuple[Any, CandidateSets] = (features_of(task.X, held), task.S[held])
-        return replace(take_rows(task, kept), validation=judges)

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import random
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -47,24 +48,29 @@ _TRAINING = threading.RLock()
 
 @contextlib.contextmanager
 def exclusive(device: torch.device, threads: int | None) -> Iterator[None]:
-    """Train alone, on so many threads, and leave torch's random numbers and number of threads as they were.
+    """Train alone, on so many threads, and leave that number and all random numbers as they were.
 
     Those are shared by all threads of Python, so two fits at the same time would take numbers from each other.
     """
     devices = [device.index] if device.type == "cuda" else []
     with _TRAINING, torch.random.fork_rng(devices=devices):
-        outside = torch.get_num_threads()
+        outside, of_python = torch.get_num_threads(), random.getstate()
+        of_numpy = np.random.get_state()  # noqa: NPY002  what datasets draw from
         if threads is not None:
             torch.set_num_threads(threads)
         try:
             yield
         finally:
             torch.set_num_threads(outside)
+            np.random.set_state(of_numpy)  # noqa: NPY002
+            random.setstate(of_python)
 
 
 def seed_everything(device: torch.device, *seeds: int) -> None:
-    """Seed torch on the processor and on the device, nowhere else."""
+    """Seed torch on the processor and on the device, and what datasets may draw from: numpy and Python."""
     seed = int(np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    random.seed(seed)
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(seed)

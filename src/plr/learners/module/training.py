@@ -120,6 +120,8 @@ class Training:
     def run(self) -> Progress:
         """Train to the end, from the checkpoint on where there is one."""
         settings, progress = self._settings, self.progress
+        if self._material.validation is not None:
+            _check_judges(self._material.validation.steps)
         self._take_up()
         self._good = [tensor.detach().clone() for tensor in self._changing()]
         while progress.epoch < settings.epochs and not progress.stopped:
@@ -153,7 +155,7 @@ class Training:
             total += rows * self._step(batch, epoch, step)
             weight += rows if batch.sample_weight is None else float(batch.sample_weight.sum())
         if weight == 0.0:
-            raise CandidateError("The dataset has no rows to fit; give at least one.")
+            raise CandidateError("The dataset has no rows to fit, or no whole batch of them with drop_last; give some.")
         # The last step comes after the last loss.
         if not all(bool(torch.isfinite(parameter).all()) for parameter in self._trained):
             raise self._diverged("The module's parameters became infinite or not a number", epoch, step)
@@ -224,7 +226,8 @@ class Training:
             prediction = self._predict(batch)
             total += float(self.criterion(prediction, batch.candidates, batch.mask, batch.prior).sum())
             rows += len(prediction)
-        return total / max(rows, 1)
+        _check_judges(rows)
+        return total / rows
 
     @torch.no_grad()
     def _evidence(self, source: Source) -> float:
@@ -234,6 +237,7 @@ class Training:
         for batch in source.batches(0):
             predictions.append(self._predict(on_device(batch, self._device)).to("cpu", torch.float64).numpy())
             sets.append(_sets_of(batch))
+        _check_judges(len(sets))
         prediction, S = np.concatenate(predictions), CandidateSets.concatenate(sets)
         rule = Rule(self._noise, Squared())
         state = rule.initial_state(self.progress.noise)
@@ -292,6 +296,11 @@ class Training:
         if self._scheduler is not None:
             self._scheduler.load_state_dict(state["scheduler"])
         vars(self.progress).update(state["progress"])
+
+
+def _check_judges(found: int | None) -> None:
+    if found == 0:
+        raise CandidateError("The validation dataset has no rows; give at least one, or none at all.")
 
 
 def _sets_of(batch: TrainingBatch) -> CandidateSets:

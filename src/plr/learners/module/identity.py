@@ -1,0 +1,156 @@
+"""What tells one training from another: its settings in words, its functions, modules and data as digests."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import fields
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from torch import nn
+
+from plr.learners.module.settings import Settings
+
+__all__ = ["describe", "digest_arrays", "digest_module", "name_of"]
+
+# Of a large array, so many rows at equal distances are looked at.
+_DIGESTED_ROWS = 10_000
+# What may differ between the training that wrote a checkpoint and the one that takes it up.
+_IRRELEVANT = ("checkpoint", "device", "loader", "threads")
+
+
+def describe(settings: Settings, **more: Any) -> dict[str, str]:
+    """Return the settings and what else makes a training what it is, in words."""
+    parts = {part.name: getattr(settings, part.name) for part in fields(settings) if part.name not in _IRRELEVANT}
+    return {name: name_of(value) for name, value in {**parts, **more}.items()}
+
+
+def digest_arrays(parts: Iterable[Any]) -> str:
+    """Return a digest of arrays; None counts as well."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(b"none" if part is None else _bytes_of(part))
+    return digest.hexdigest()[:16]
+
+
+def digest_module(net: nn.Module) -> str:
+    """Return a digest of a module's structure, of what it was told, and of the weights it starts from."""
+    return _digest_module(net, ())
+
+
+def name_of(value: Any) -> str:
+    """Return a text that is the same for the same value in every process, and another for another.
+
+    A function goes by its name and a digest of its code, defaults, closure and the plain numbers and texts among its
+    globals; a module by its type and `digest_module`; another object by its type and its public attributes, unless it
+    has a text of its own.
+
+    >>> name_of(lambda r: r**2).split()[0] == name_of(lambda r: r**3).split()[0], name_of({"b": 1, "a": "x"})
+    (True, "{'a': 'x', 'b': '1'}")
+    """
+    return _named(value, ())
+
+
+def _named(value: Any, outer: tuple[int, ...]) -> str:
+    """Name a value; `outer` are the values it was found in, which it may refer back to."""
+    if isinstance(value, str):
+        return value
+    if id(value) in outer:
+        return "itself"
+    inner = (*outer, id(value))
+    if isinstance(value, functools.partial):
+        told = [_named(part, inner) for part in (value.func, *value.args)]
+        told += [f"{name}={_named(part, inner)}" for name, part in value.keywords.items()]
+        return f"partial({', '.join(told)})"
+    if isinstance(value, MethodType):
+        return f"{_named(value.__func__, inner)} of {_named(value.__self__, inner)}"
+    if isinstance(value, FunctionType):
+        return f"{value.__module__}.{value.__qualname__} {_digest_function(value, inner)}"
+    if isinstance(value, nn.Module):
+        return f"{type(value).__name__} {_digest_module(value, outer)}"
+    if isinstance(value, torch.Tensor) or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
+        return f"{type(value).__name__} {digest_arrays([value])}"
+    if isinstance(value, Mapping):
+        named = ((str(key), _named(part, inner)) for key, part in value.items())
+        return str(dict(sorted(named)))
+    if isinstance(value, list | tuple):
+        return str([_named(part, inner) for part in value])
+    if isinstance(value, Set):
+        return str(sorted(_named(part, inner) for part in value))
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    text = repr(value)
+    # Where an object lies in memory is no part of what it is.
+    plain = re.sub(r" at 0x[0-9a-f]+", "", text)
+    if isinstance(value, BaseEstimator) or plain == text or not hasattr(value, "__dict__"):
+        return plain
+    return f"{plain} {_public(value, inner)}"
+
+
+def _digest_function(function: FunctionType, outer: tuple[int, ...]) -> str:
+    code = function.__code__
+    globals_ = {name: function.__globals__.get(name) for name in code.co_names}
+    parts = (
+        *_code_parts(code, outer),
+        _named(function.__defaults__, outer),
+        _named(function.__kwdefaults__, outer),
+        _named([_content(cell) for cell in function.__closure__ or ()], outer),
+        _named({name: part for name, part in globals_.items() if isinstance(part, bool | int | float | str)}, outer),
+    )
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _code_parts(code: CodeType, outer: tuple[int, ...]) -> Iterable[str]:
+    yield code.co_code.hex()
+    yield str(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_parts(constant, outer)
+        else:
+            yield f"{type(constant).__name__} {_named(constant, outer)}"
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return "empty"
+
+
+def _digest_module(net: nn.Module, outer: tuple[int, ...]) -> str:
+    digest = hashlib.sha256(repr(net).encode())
+    inside = tuple(id(part) for part in net.modules())
+    for name, part in net.named_modules():
+        digest.update(f"{name} {_public(part, (*outer, *inside))}".encode())
+    for name, tensor in net.state_dict().items():
+        if not isinstance(tensor, torch.Tensor):
+            digest.update(f"{name} {_named(tensor, outer)}".encode())
+            continue
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _public(value: Any, outer: tuple[int, ...]) -> str:
+    # Whether a module is in training mode says where it has been, not what it is.
+    parts = {name: part for name, part in vars(value).items() if not name.startswith("_") and name != "training"}
+    return _named(parts, outer)
+
+
+def _bytes_of(part: Any) -> bytes:
+    if isinstance(part, torch.Tensor):
+        part = part.detach().cpu()
+        part = part.numpy() if part.dtype != torch.bfloat16 else part.float().numpy()
+    if not hasattr(part, "shape"):
+        # Items of a dataset may cost anything to read; how many there are has to do.
+        return f"{type(part).__name__} of {len(part)}".encode()
+    rows = part.shape[0] if part.ndim else 1
+    chosen = part[:: max(1, rows // _DIGESTED_ROWS)] if part.ndim > 1 else part
+    chosen = np.ascontiguousarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen)
+    return f"{part.shape} {part.dtype}".encode() + chosen.tobytes()
