@@ -63,7 +63,7 @@ class TestBadInput:
             ({"loader": {"shuffle": True}}, "shuffle is chosen by the learner"),
             ({"loader": {"num_worker": 1}}, "did you mean 'num_workers'"),
         ],
-        ids=str,
+        ids=lambda part: part if isinstance(part, str) else ",".join(part),
     )
     def test_parameters(self, changed: dict[str, Any], message: str) -> None:
         with pytest.raises(ParameterError, match=message):
