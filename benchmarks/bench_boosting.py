@@ -27,7 +27,7 @@ import numpy as np
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.benchmark.machine import describe_machine, package_versions, revision
 from plr.learners import Boosting
-from plr.learners.objectives import Objective
+from plr.learners.rounds import Objective
 from plr.learners.scaling import rescaled
 from plr.losses import Squared
 from plr.selection import fit_noise

@@ -14,9 +14,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from plr import CandidateSets, make_candidates
 from plr.errors import LengthError, ParameterError
 from plr.learners import Boosting, Task, objectives
-from plr.learners.objectives import Metric, Objective
+from plr.learners.rounds import Metric, Objective
 from plr.losses import LOSSES, get_loss
 from plr.weighting import Posterior, Rule, get_weighting
+from plr.weighting.rule import thread_count
 
 ROWS, ROUNDS = 600, 60
 SETTINGS = {"num_leaves": 8, "verbosity": -1, "num_threads": 1, "metric": "none"}
@@ -281,6 +282,15 @@ class TestMetric:
 
 
 class TestThreads:
+    @pytest.mark.parametrize(
+        ("n_jobs", "limit", "threads"), [(None, "", 5), (None, "2", 2), (None, "none", 5), (3, "2", 3), (-1, "2", 5)]
+    )
+    def test_how_many(self, monkeypatch, n_jobs, limit, threads):
+        monkeypatch.setattr("joblib.cpu_count", lambda: 5)
+        monkeypatch.setattr("joblib.effective_n_jobs", lambda n: n if n > 0 else 5)
+        monkeypatch.setenv("OMP_NUM_THREADS", limit)
+        assert thread_count(n_jobs) == threads
+
     @pytest.mark.parametrize("weighting", ["identification", "posterior"])
     def test_rows_are_shared_out(self, weighting):
         """Also where one set has more candidates than a thread's part."""

@@ -21,7 +21,7 @@ from plr.weighting.rule import thread_count
 if TYPE_CHECKING:
     import lightgbm
 
-    from plr.learners.objectives import Metric, Objective
+    from plr.learners.rounds import Metric, Objective
 
 __all__ = ["Boosting", "FittedBoosting"]
 
@@ -178,7 +178,7 @@ class Boosting(Learner):
 
     def fit(self, task: Task) -> FittedBoosting:
         """Grow trees on the task."""
-        from plr.learners.objectives import MONITORS, Metric, Objective
+        from plr.learners.rounds import MONITORS, Metric, Objective
 
         most = check_integer("trees", self.trees, low=1)
         patience = None if self.patience is None else check_integer("patience", self.patience, low=1)

@@ -16,7 +16,7 @@ from plr.weighting.rule import thread_count
 if TYPE_CHECKING:
     import lightgbm
 
-    from plr.learners.objectives import Round
+    from plr.learners.rounds import Round
 
 __all__ = ["ONE_AT_A_TIME", "Trees", "join_params", "worthwhile_threads"]
 

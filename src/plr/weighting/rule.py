@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -167,9 +168,15 @@ def _writeable(prediction: Floats) -> Floats:
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return how many threads a number of jobs stands for, in scikit-learn's way, but None for one on each core."""
+    """Return how many threads a number of jobs stands for: as in scikit-learn, but None is one on each core.
+
+    The environment variable OMP_NUM_THREADS says how many None is, where it is set.
+    """
+    if n_jobs is None:
+        limit = os.environ.get("OMP_NUM_THREADS", "")
+        return int(limit) if limit.isdecimal() and int(limit) > 0 else int(joblib.cpu_count())
     try:
-        return int(joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs))
+        return int(joblib.effective_n_jobs(n_jobs))
     except (TypeError, ValueError) as error:
         raise ParameterError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.") from error
 

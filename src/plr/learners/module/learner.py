@@ -105,7 +105,7 @@ class Module(Learner):
     >>> from plr.learners import Module
     >>> X = torch.linspace(-1, 1, 64)[:, None]
     >>> S = [[float(3 * x), float(-3 * x)] for x in X[:48]] + [[float(3 * x)] for x in X[48:]]
-    >>> learner = Module(torch.nn.Linear(1, 1), optimizer="adam", learning_rate=0.1, epochs=60, device="cpu")
+    >>> learner = Module(lambda: torch.nn.Linear(1, 1), optimizer="adam", learning_rate=0.1, epochs=200, device="cpu")
     >>> PartialLabelRegressor(learner, random_state=0).fit(X, S).predict([[0.5]]).round(1)
     array([1.5])
     """
