@@ -138,11 +138,9 @@ def main() -> None:
         )
         print()
     look(model, flats, S, rent)
-    dear = rent_test >= rent_test.quantile(0.8)
-    low, others = (float(np.mean((model.predict(X_test) - rent_test)[rows])) for rows in (dear, ~dear))
-    print(
-        f"Mean miss of boosting: {low:+.0f} euros in the dearest fifth of the test flats, {others:+.0f} in the others"
-    )
+    miss, dear = model.predict(X_test) - rent_test, rent_test >= rent_test.quantile(0.8)
+    print(f"Mean miss of boosting: {miss[dear].mean():+.0f} euros in the dearest fifth of the test flats,")
+    print(f"{miss[~dear].mean():+.0f} in the others")
 
 
 def look(model: PartialLabelRegressor, flats: pd.DataFrame, S: CandidateSets, rent: pd.Series) -> None:
