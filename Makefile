@@ -48,3 +48,9 @@ $(VENV)/.tests: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[torch,datasets,report,dev]'
 	touch $@ $(VENV)/.runs
+
+.PHONY: identification
+
+identification: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.identification run --jobs 2
+	$(BIN)/python -m benchmarks.identification tables

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import StratifiedKFold
 
 from plr import CandidateSets, PartialLabelRegressor, errors
@@ -52,14 +53,19 @@ CASES = {
     "lengths differ": (lambda: fit(S=S[:-1]), errors.LengthError, r"6 rows.* 5"),
     "zero rows": (lambda: fit(X=X[:0], S=[]), ValueError, r"0 sample|no rows"),
     "zero columns": (lambda: fit(X=X[:, :0]), errors.FeatureError, r"0 feature"),
-    "NaN in X": (lambda: fit(X=with_entry(2, 1, np.nan)), errors.FeatureError, r"row 2, column 1"),
+    "NaN in X": (lambda: fit(X=with_entry(2, 1, np.nan), learner=Ridge()), errors.FeatureError, r"row 2, column 1"),
     "infinity in X": (lambda: fit(X=with_entry(5, 0, np.inf)), errors.FeatureError, r"row 5, column 0"),
-    "NaN in a named column": (
-        lambda: fit(X=pd.DataFrame(with_entry(2, 1, np.nan), columns=["width", "height"])),
+    "infinity in a named column": (
+        lambda: fit(X=pd.DataFrame(with_entry(2, 1, np.inf), columns=["width", "height"])),
         errors.FeatureError,
         r"height",
     ),
-    "text in X": (lambda: fit(X=pd.DataFrame({"a": list("abcdef")})), errors.FeatureError, r"OneHotEncoder"),
+    "text in X": (lambda: fit(X=np.array([list("abcdef")]).T), errors.FeatureError, r"OneHotEncoder"),
+    "infinity beside categories": (
+        lambda: fit(X=pd.DataFrame({"a": list("abcdef"), "b": with_entry(2, 1, np.inf)[:, 1]})),
+        errors.FeatureError,
+        r"Column b is infinite in row 2",
+    ),
     "negative prior": (
         lambda: CandidateSets.from_lists(S, prior=[[-1, 2], *[[1] * len(s) for s in S[1:]]]),
         errors.PriorError,
@@ -226,7 +232,7 @@ def test_a_failed_fit_changes_nothing():
     with pytest.raises(errors.EmptySetError):
         model.fit(X, replaced(3, []))
     with pytest.raises(errors.FeatureError):
-        model.fit(with_entry(0, 0, np.nan), S)
+        model.fit(with_entry(0, 0, np.inf), S)
     np.testing.assert_array_equal(model.predict(X), before)
 
 
@@ -243,6 +249,9 @@ GOOD = {
     "plain labels": (X, np.arange(6.0)),
     "constant labels": (X, [[3.0, 3.0]] * 6),
     "constant features": (np.ones((6, 2)), S),
+    "gaps": (np.where(X % 5 == 0, np.nan, X), S),
+    "nothing but gaps": (np.full((6, 2), np.nan), S),
+    "categories": (pd.DataFrame({"a": ["b", None, "b", "c", "c", "c"], "b": X[:, 1]}), S),
     "sets of very different sizes": (X, [np.linspace(0, k, 10**k) for k in range(1, 5)] + S[:2]),
     "a million candidates in one row": (X, big_row()),
     "float32": (X.astype(np.float32), [np.array(s, dtype=np.float32) for s in S]),

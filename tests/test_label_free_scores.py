@@ -175,3 +175,80 @@ class TestNoiseModel:
             scores.append(fit_noise(guess, S).log_likelihood(guess, S).mean())
         assert scores == sorted(scores, reverse=True)
         assert scores[0] - scores[-1] > 0.5
+
+
+class TestDensityOfFalseLabels:
+    def test_likelihood_and_probabilities(self) -> None:
+        prediction, S, _ = problem("gaussian", 0.3, rows=200)
+        q = stats.norm(5, 4)
+        model = fit_noise(prediction, S, Posterior("gaussian", false_labels=q))
+        terms = stats.norm(scale=model.scale).logpdf(S.values - np.repeat(prediction, S.sizes)) - q.logpdf(S.values)
+        whole = np.logaddexp.reduceat(terms, S.offsets[:-1])
+        assert_allclose(model.log_likelihood(prediction, S), whole - np.log(4), rtol=1e-9)
+        assert_allclose(model.probabilities(prediction, S), np.exp(terms - np.repeat(whole, S.sizes)), atol=1e-12)
+
+    def test_the_right_density_tells_more(self) -> None:
+        """Where false labels are normal, that density gives the true ones more probability than a uniform one."""
+        random = np.random.default_rng(0)
+        prediction = random.normal(size=4000)
+        table = np.column_stack([prediction + 0.5 * random.normal(size=4000), random.normal(size=(4000, 3))])
+        S = CandidateSets.from_padded(table)
+        right, wrong = (
+            fit_noise(prediction, S, Posterior("gaussian", false_labels=q)) for q in (stats.norm(), "uniform")
+        )
+        assert_allclose(right.scale, 0.5, rtol=0.05)
+        belief = [np.log(model.probabilities(prediction, S)[::4]).mean() for model in (right, wrong)]
+        assert belief[0] > belief[1] + 0.02
+
+    def test_one_that_is_handed_over_is_kept(self) -> None:
+        prediction, S, _ = problem("student", 0.3, rows=200)
+        family = Posterior(false_labels="estimated")
+        density_of_all = family.density(S)
+        model = fit_noise(prediction[:50], S[:50], family, false_labels=density_of_all)
+        assert model.false_labels is density_of_all
+
+
+class TestMissingTruth:
+    @every_family
+    def test_share_and_scale_are_found(self, family: str) -> None:
+        prediction, S, at = problem(family, 0.2, rows=20_000)
+        gone = np.random.default_rng(5).random(len(S)) < 0.2
+        table = np.asarray(S).copy()
+        table[gone, at[gone]] = np.random.default_rng(6).uniform(-5, SPAN + 5, gone.sum())
+        T = CandidateSets.from_padded(table)
+        # The candidates' own range is wider than that of the false ones, with tails as heavy as Student's.
+        q = stats.uniform(-5, SPAN + 10)
+        options = FAMILIES[family][0].get_params() | {"missing_truth": "learned", "false_labels": q}
+        model = fit_noise(prediction, T, Posterior(**options))
+        assert_allclose(model.missing, 0.2, atol=0.03)
+        assert_allclose(model.scale, 0.2, rtol=0.12)
+        probabilities = model.probabilities(prediction, T)
+        missing = model.missing_probabilities(probabilities, T)
+        assert_allclose(missing + np.add.reduceat(probabilities, T.offsets[:-1]), 1.0)
+        assert missing[gone].mean() > 3 * missing[~gone].mean()
+        # Calibrated: of the rows that are said to lack their truth with a probability near p, a share near p does.
+        for low in (0.0, 0.25, 0.5):
+            within = (missing >= low) & (missing < low + 0.25)
+            assert abs(gone[within].mean() - missing[within].mean()) < 0.06
+        assert (
+            model.log_likelihood(prediction, T).mean()
+            > fit_noise(prediction, T, FAMILIES[family][0]).log_likelihood(prediction, T).mean()
+        )
+
+    def test_units(self) -> None:
+        """Labels in other units are the same problem: densities carry their units."""
+        prediction, S, _ = problem("student", 0.3, rows=300)
+        T = CandidateSets(S.values * 1e5 + 1e6, S.offsets)
+        for q in ("uniform", "estimated"):
+            options = Posterior(missing_truth="learned", false_labels=q)
+            plain, moved = fit_noise(prediction, S, options), fit_noise(prediction * 1e5 + 1e6, T, options)
+            assert_allclose(moved.missing, plain.missing, rtol=1e-4)
+            assert_allclose(
+                moved.log_likelihood(prediction * 1e5 + 1e6, T), plain.log_likelihood(prediction, S), atol=1e-3
+            )
+
+    def test_zeros_by_default(self) -> None:
+        prediction, S, _ = problem("student", 0.3, rows=30)
+        model = fit_noise(prediction, S)
+        assert model.missing == 0.0
+        assert_array_equal(model.missing_probabilities(model.probabilities(prediction, S), S), 0.0)

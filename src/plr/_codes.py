@@ -12,6 +12,7 @@ __all__ = [
     "HUBER",
     "IDENTIFICATION",
     "LAPLACE",
+    "MISSING",
     "POSTERIOR",
     "PROGRESSIVE",
     "SCALE",
@@ -27,7 +28,10 @@ SQUARED, ABSOLUTE, HUBER = 1, 2, 3  # losses
 GAUSSIAN, LAPLACE, STUDENT = 1, 2, 3  # noise families of the posterior
 
 SCALE = 0  # where the learned state keeps the noise scale
-STATE_SIZE = 2  # the second place is for the share of rows whose truth is missing
+MISSING = (
+    1  # and the share of rows whose truth is missing from their candidates; 0 for all weightings but the posterior
+)
+STATE_SIZE = 2
 
 
 class Formula(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,45 +15,23 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from plr._checks import check_features, check_groups, check_sample_weight, check_seed, is_plain_target
+from plr._parameters import check_choice
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, LengthError, NotFittedError, ParameterError
-from plr.learners import MLP, Fitted, Learner, Refit, Task, get_learner
+from plr.identified import Identification, identification
+from plr.learners import MLP, Committee, Density, Fitted, Learner, Refit, Task, get_learner
 from plr.learners.columns import Columns
+from plr.learners.committee import EFFORTS
 from plr.learners.folds import check_folds, out_of_fold
-from plr.losses import get_loss
+from plr.losses import Loss, Squared, get_loss
 from plr.selection import NoiseModel, fit_noise
+from plr.start import choose_start, first_weights
 from plr.weighting import Posterior, Weighting, get_weighting
 from plr.weighting.rule import Rule, thread_count
 
 __all__ = ["Identification", "PartialLabelRegressor"]
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Identification:
-    """Which candidate is the true one, row by row.
-
-    Attributes
-    ----------
-    index : ndarray of shape (n,)
-        Position of the most probable candidate in its row.
-    value : ndarray of shape (n,)
-        That candidate.
-    probability : ndarray of shape (n,)
-        How probable it is that it is the true one.
-    probabilities : ndarray, one entry per candidate
-        The same for every candidate, flat, aligned with ``S.offsets``.
-    """
-
-    index: NDArray[np.int64]
-    value: Floats
-    probability: Floats
-    probabilities: Floats
-
-    def __repr__(self) -> str:
-        sure = float(np.mean(self.probability > 0.95)) if len(self.probability) else 0.0
-        return f"Identification({len(self.index)} rows, {sure:.0%} of them above 0.95 sure)"
 
 
 class PartialLabelRegressor(RegressorMixin, BaseEstimator):
@@ -66,16 +44,26 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     learner : str, Learner, scikit-learn regressor or torch module, default="auto"
-        What model is fitted: ``linear``, ``mlp``, ``boosting`` or an instance from `plr.learners`. ``auto`` is ``mlp``.
-        A regressor of scikit-learn's kind is wrapped in `plr.learners.Refit`, a torch module in `plr.learners.Module`.
+        What model is fitted: ``committee``, ``gaussian_process``, ``boosting``, ``mlp``, ``linear``, ``density`` or an
+        instance from `plr.learners`. ``auto`` is ``committee``, a Gaussian process and boosted trees; with fewer than
+        50 rows, validation rows, or a loss other than the squared, ``mlp``. A regressor of scikit-learn's kind is
+        wrapped in `plr.learners.Refit`, a torch module in `plr.learners.Module`.
     weighting : str, callable or Weighting, default="auto"
         What share each candidate gets: ``average``, ``identification``, ``progressive``, ``posterior``, an instance
         from `plr.weighting`, or a compiled function ``score(prediction, value, loss)``. ``auto`` is ``posterior``.
     loss : str or Loss, default="squared"
         What missing a candidate costs: ``squared``, ``absolute``, ``huber`` or an instance from `plr.losses`.
+    start : "auto", None, "density" or Start, default="auto"
+        First weights of the candidates, from before any model exists; learners begin with them and go on by the
+        weighting. ``density`` looks where candidates of rows that are alike pile up (`plr.start.Density`). None begins
+        with the priors, as the paper's methods do. ``auto`` is ``density`` where the learner is ``committee`` and the
+        weighting ``posterior``, and else None. The weights of ``average`` never move, so it has no use for a start.
+    effort : {"low", "normal", "high"}, default="normal"
+        How much ``auto`` computes: a fixed plan by the number of rows, never a time, so that the same seed gives the
+        same model. Other learners have parameters of their own.
     cv : int, scikit-learn splitter or iterable of (train, test), default=5
-        The folds for what is computed out of fold: ``identify()`` of the training rows, and the weights where
-        ``learner`` is a scikit-learn regressor. An instance of `Refit` has its own.
+        The folds for what is computed out of fold: ``identify()`` of the training rows, the start, and the weights
+        where ``learner`` is a scikit-learn regressor or ``density``. Instances of `Refit` and `Density` have their own.
     random_state : int, RandomState or None, default=None
         The same number gives the same model, bit for bit.
     n_jobs : int or None, default=None
@@ -94,6 +82,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         out-of-fold predictions where it made some, and otherwise from the fitted model's.
     noise_scale_ : float
         How far true labels scatter around the predictions, in label units, estimated from the candidates.
+    missing_share_ : float
+        The share of rows whose truth is missing from their candidates: 0 unless the weighting allows for it.
+    start_weights_ : ndarray, one entry per candidate of the training rows, or None
+        The start's weights, flat, each by models that have not seen its row; None where there was no start.
     candidate_probabilities_ : ndarray, one entry per candidate of the training rows
         How probable each is to be the true one by the fitted model, flat. The model has seen these rows; ``identify()``
         asks models that have not.
@@ -132,6 +124,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         learner: object = "auto",
         weighting: object = "auto",
         loss: object = "squared",
+        start: object = "auto",
+        effort: str = "normal",
         cv: object = 5,
         random_state: object = None,
         n_jobs: int | None = None,
@@ -140,6 +134,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.learner = learner
         self.weighting = weighting
         self.loss = loss
+        self.start = start
+        self.effort = effort
         self.cv = cv
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -173,7 +169,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         -------
         self
         """
-        learner, weighting, loss = self._resolve()
+        learner, weighting, loss = self._resolve(validation is not None)
+        start = choose_start(self.start, weighting, isinstance(learner, Committee))
         rule = Rule(weighting, loss)
         check_folds(self.cv)
         threads = thread_count(self.n_jobs)
@@ -201,6 +198,11 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             callback=callback or (_tell if self.verbose else None),
         )
+        task = task.with_density()
+        first = None if start is None else first_weights(start, task, self.cv, learner)
+        if first is not None and not (S.sizes == 1).all():
+            # Where the density of false labels is estimated, it is estimated better now.
+            task = replace(task, start=first).with_density()
         model = learner.fit(task)
         if self.verbose and callback is None:
             sys.stderr.write("\n")
@@ -209,7 +211,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         prediction = model.predict(X) if known is None else known
         unseen = _unseen(model)
         family = weighting if isinstance(weighting, Posterior) else None
-        noise = fit_noise(prediction if unseen is None else unseen, S, family, weight, threads)
+        judged = prediction if unseen is None else unseen
+        noise = fit_noise(judged, S, family, weight, threads, task.false_labels, _unseen_scale(model))
 
         for name in ("n_features_in_", "feature_names_in_", "columns_"):
             if hasattr(probe, name):
@@ -217,11 +220,13 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             elif hasattr(self, name):
                 delattr(self, name)
         self.learner_, self.weighting_, self.loss_ = learner, weighting, loss
+        self.start_weights_ = first
         self.model_: Fitted = model
         self.n_iter_ = model.report.rounds
         self.noise_: NoiseModel = noise
         self.noise_scale_ = noise.scale
-        self.candidate_probabilities_ = noise.probabilities(prediction, S, threads)
+        self.missing_share_ = noise.missing
+        self.candidate_probabilities_ = noise.probabilities(prediction, S, threads, _row_scale(model, X))
         self._training: Task | None = replace(task, callback=None)
         self._identified: Identification | None = None
         return self
@@ -237,8 +242,13 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
+        return self._judge(X)[0]
+
+    def _judge(self, X: Any, *, scale: bool = False) -> tuple[Floats, Floats | None]:
+        """Return the predictions for some rows and, where asked for and where there is one, each row's noise scale."""
         self._check_fitted()
-        return self.model_.predict(check_features(self, X, self.learner_, reset=False))
+        rows = check_features(self, X, self.learner_, reset=False)
+        return self.model_.predict(rows), _row_scale(self.model_, rows) if scale else None
 
     def identify(self, X: Any = None, S: Any = None) -> Identification:
         """Say which candidate of each row is the true one, and how sure that is.
@@ -261,10 +271,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 self._identified = self._identify_training_rows()
             return self._identified
         sets = as_candidate_sets(S)
-        prediction = self.predict(X)
+        prediction, relative = self._judge(X, scale=True)
         if len(sets) != len(prediction):
             raise LengthError(f"X has {len(prediction)} rows and S {len(sets)}; they must agree.")
-        return identification(self.noise_.probabilities(prediction, sets), sets)
+        return identification(self.noise_, prediction, sets, relative)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² on plain labels, and the mean log likelihood on candidate sets; higher is better in both.
@@ -274,27 +284,34 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         X : array-like of shape (n, d)
         y : plain 1-D labels, or candidate sets
             On candidate sets the score is the mean of log Σ prior · p / q: p is the noise around the prediction with
-            the scale learned in ``fit``, q the uniform density of false labels. It compares weightings and learners
-            on the same rows without knowing a true label.
+            the scale learned in ``fit``, q the density of false labels, uniform unless the weighting has another. It
+            compares weightings and learners of the same q on the same rows without knowing a true label. Where a share
+            ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
         sample_weight : array-like of shape (n,), optional
         """
-        prediction = self.predict(X)
+        prediction, relative = self._judge(X, scale=not is_plain_target(y))
         S = as_candidate_sets(y)
         if len(S) != len(prediction):
             raise LengthError(f"X has {len(prediction)} rows and the target {len(S)}; they must agree.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
         if is_plain_target(y):
             return float(r2_score(S.values, prediction, sample_weight=weight))
-        return float(np.average(self.noise_.log_likelihood(prediction, S), weights=weight))
+        return float(np.average(self.noise_.log_likelihood(prediction, S, relative), weights=weight))
 
-    def _resolve(self) -> tuple[Learner, Weighting, Any]:
+    def _resolve(self, validated: bool = False) -> tuple[Learner, Weighting, Loss]:
         # Compared as names only: an estimator given as learner has its own idea of equality.
         names = [part if isinstance(part, str) else "" for part in (self.learner, self.weighting)]
-        learner = MLP() if names[0] == "auto" else get_learner(self.learner)
-        if isinstance(learner, Refit) and learner is not self.learner:
+        loss = get_loss(self.loss)
+        learner = self._choose_learner(loss, validated) if names[0] == "auto" else get_learner(self.learner)
+        if isinstance(learner, Committee | Density | Refit) and learner is not self.learner:
             learner.cv = self.cv
         weighting = Posterior() if names[1] == "auto" else get_weighting(self.weighting)
-        return learner, weighting, get_loss(self.loss)
+        return learner, weighting, loss
+
+    def _choose_learner(self, loss: Loss, validated: bool) -> Learner:
+        """Return what ``auto`` stands for: the committee, and the network for what the committee cannot do."""
+        effort = check_choice("effort", self.effort, EFFORTS)
+        return Committee(effort) if isinstance(loss, Squared) and not validated else MLP()
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
@@ -310,10 +327,15 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             )
         task = self._training
         unseen = _unseen(self.model_)
+        # Folds take over the start's weights: a row's were made without its fold. That other rows' were made with its
+        # candidates in sight is a trace at second hand, not worth a start for each fold.
         prediction = out_of_fold(self.learner_, task, self.cv) if unseen is None else unseen
         family = self.weighting_ if isinstance(self.weighting_, Posterior) else None
-        noise = fit_noise(prediction, task.S, family, task.sample_weight)
-        return identification(noise.probabilities(prediction, task.S), task.S)
+        relative = _unseen_scale(self.model_)
+        noise = fit_noise(
+            prediction, task.S, family, task.sample_weight, false_labels=task.false_labels, relative=relative
+        )
+        return identification(noise, prediction, task.S, relative)
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
@@ -338,13 +360,15 @@ def _unseen(model: Fitted) -> Floats | None:
     return getattr(model, "out_of_fold", None)
 
 
-def identification(probabilities: Floats, S: CandidateSets) -> Identification:
-    """Take the most probable candidate of each row; of equals, the first."""
-    best = np.maximum.reduceat(probabilities, S.offsets[:-1])
-    is_best = probabilities == best[S.row_index]
-    place = np.where(is_best, np.arange(probabilities.size), probabilities.size)
-    flat = np.minimum.reduceat(place, S.offsets[:-1])
-    return Identification(flat - S.offsets[:-1], S.values[flat], best, probabilities)
+def _unseen_scale(model: Fitted) -> Floats | None:
+    """Return each training row's noise scale relative to the typical one, if the learner found some out of fold."""
+    return getattr(model, "relative_scale", None)
+
+
+def _row_scale(model: Fitted, X: Any) -> Floats | None:
+    """Return the same for any rows."""
+    found = getattr(model, "row_scale", None)
+    return None if found is None else np.asarray(found.predict(X))
 
 
 def _check_validation(

@@ -141,6 +141,32 @@ def evidence(
     return -math.inf if best == -math.inf else best + math.log(math.fsum(math.exp(term - best) for term in terms))
 
 
+def row_that_may_miss(
+    weighting: Posterior,
+    loss: Loss,
+    prediction: float,
+    values: Sequence[float],
+    prior: Sequence[float] | None,
+    log_q: Sequence[float],
+    scale: float,
+    missing: float,
+) -> Row:
+    """What the row function should give where the truth may be missing: the formula, word for word."""
+    prior = [1.0 / len(values)] * len(values) if prior is None else [share / math.fsum(prior) for share in prior]
+    raw = [
+        (1 - missing) * share * math.exp(log_density(weighting, value - prediction, scale) - density)
+        for value, share, density in zip(values, prior, log_q, strict=True)
+    ]
+    weights = [share / (math.fsum(raw) + missing) for share in raw]
+    parts = list(zip(weights, values, strict=True))
+    return Row(
+        weights,
+        math.fsum(w * loss_value(loss, prediction, value) for w, value in parts),
+        math.fsum(w * loss_derivative(loss, prediction, value) for w, value in parts),
+        math.fsum(w * loss_curvature(loss, prediction, value) for w, value in parts),
+    )
+
+
 def next_scale(
     weighting: Posterior,
     predictions: Sequence[float],

@@ -9,6 +9,9 @@ from plr._parameters import resolve
 from plr.errors import ParameterError
 from plr.learners.base import Fitted, Learner, Report, Task
 from plr.learners.boosting import Boosting
+from plr.learners.committee import Committee
+from plr.learners.density import Density
+from plr.learners.gaussian_process import GaussianProcess
 from plr.learners.linear import Linear
 from plr.learners.mlp import MLP
 from plr.learners.module import Module
@@ -18,7 +21,10 @@ __all__ = [
     "LEARNERS",
     "MLP",
     "Boosting",
+    "Committee",
+    "Density",
     "Fitted",
+    "GaussianProcess",
     "Learner",
     "Linear",
     "Module",
@@ -28,7 +34,14 @@ __all__ = [
     "get_learner",
 ]
 
-LEARNERS: dict[str, Callable[[], Learner]] = {"boosting": Boosting, "linear": Linear, "mlp": MLP}
+LEARNERS: dict[str, Callable[[], Learner]] = {
+    "boosting": Boosting,
+    "committee": Committee,
+    "density": Density,
+    "gaussian_process": GaussianProcess,
+    "linear": Linear,
+    "mlp": MLP,
+}
 """Learners that go by a name. `Refit` and `Module` need a model to wrap and go by it."""
 
 

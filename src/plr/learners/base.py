@@ -8,7 +8,7 @@ they return.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from plr.candidates import CandidateSets
-from plr.weighting.rule import Rule
+from plr.errors import ParameterError
+from plr.learners.scaling import Affine
+from plr.weighting.base import Weighting
+from plr.weighting.false_labels import FalseLabelDensity
+from plr.weighting.rule import NOTHING, Rule
 
 __all__ = ["Fitted", "Learner", "Report", "Task"]
 
@@ -36,11 +40,14 @@ class Task:
         The weighting and the loss.
     sample_weight : ndarray of shape (n,) or None
     log_q : ndarray, one entry per candidate, or None
-        Log density of false labels at each candidate; None where it is uniform.
+        Log density of false labels at each candidate, per unit of the labels; None where it is uniform, or still to be
+        found.
     start : ndarray, one entry per candidate, or None
         Weights to begin with, from before any model existed.
     validation : (X, CandidateSets) or None
         Rows to choose the best epoch or round by.
+    false_labels : FalseLabelDensity or None
+        The density that ``log_q`` has the values of, for other rows; None where it is not known, or not needed.
     groups : ndarray of shape (n,) or None
         Rows of one group stay together wherever folds are made.
     categorical : tuple of int
@@ -67,6 +74,29 @@ class Task:
     seed: int = 0
     n_jobs: int | None = None
     callback: Callable[[int, int, float], object] | None = None
+    false_labels: FalseLabelDensity | None = None
+
+    def with_density(self) -> Task:
+        """Return the task with the density of false labels that its weighting asks for.
+
+        It is estimated from the candidates where it is to be, by the start's weights where there is a start.
+        """
+        found = self.rule.weighting.density(self.S, self.start, self.sample_weight)
+        return self if found is None else replace(self, false_labels=found, log_q=found.log(self.S.values))
+
+    def scaled_log_q(self, target: Affine) -> Floats:
+        """Return the log density of false labels at each candidate, per unit of scaled labels; empty where uniform."""
+        if self.log_q is not None:
+            return self.log_q + np.log(float(target.scale))
+        density = self.rule.weighting.density(self.S, self.start, self.sample_weight)
+        return NOTHING if density is None else density.log_scaled(self.S.values, target)
+
+    def validation_log_q(self, target: Affine) -> Floats:
+        """Return the same for the candidates of the validation rows."""
+        if self.validation is None or not self.rule.weighting.needs_density:
+            return NOTHING
+        density = self.false_labels or self.rule.weighting.density(self.S, self.start, self.sample_weight)
+        return NOTHING if density is None else density.log_scaled(self.validation[1].values, target)
 
 
 @dataclass(frozen=True)
@@ -108,9 +138,20 @@ class Learner(BaseEstimator):
     takes_missing = False
     """Whether X may contain NaN."""
 
+    gives_row_scale = False
+    """Whether it can give each row a noise scale of its own."""
+
     def fit(self, task: Task) -> Fitted:
         """Fit a model to the task."""
         raise NotImplementedError
+
+    def check_weighting(self, weighting: Weighting) -> None:
+        """Refuse a weighting that asks for what the learner cannot give."""
+        if weighting.scale_by_row and not self.gives_row_scale:
+            raise ParameterError(
+                f"{type(self).__name__} cannot give each row a noise scale of its own, which Posterior(scale='row') "
+                f"asks for. plr.learners.Refit can, around any scikit-learn regressor; or use scale='common'."
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

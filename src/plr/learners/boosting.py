@@ -183,6 +183,7 @@ class Boosting(Learner):
         most = check_integer("trees", self.trees, low=1)
         patience = None if self.patience is None else check_integer("patience", self.patience, low=1)
         monitor = check_choice("monitor", self.monitor, MONITORS)
+        self.check_weighting(task.rule.weighting)
         categorical = self._categorical(task)
         rows = len(task.S)
         if task.sample_weight is not None and not task.sample_weight.all():
@@ -202,7 +203,7 @@ class Boosting(Learner):
             sets,
             task.rule,
             task.sample_weight,
-            task.log_q,
+            task.scaled_log_q(target),
             task.start,
             start_rounds=first,
             threads=thread_count(task.n_jobs),
@@ -210,7 +211,8 @@ class Boosting(Learner):
         )
         metric = None
         if task.validation is not None:
-            metric = Metric(rescaled(task.validation[1], target), task.rule, monitor, scale)
+            judged = rescaled(task.validation[1], target)
+            metric = Metric(judged, task.rule, monitor, scale, log_q=task.validation_log_q(target))
         with ONE_AT_A_TIME:
             trees = Trees(task, settings, categorical, objective.initial_score)
             kept, report = _grow(trees, objective, metric, first, most, patience, task.callback)
@@ -255,7 +257,7 @@ class Boosting(Learner):
         """Return in how many rounds weights are not the rule's."""
         auto = self.warm_up == "auto"
         asked = _AUTO_STEPS / self.learning_rate if auto else check_integer("warm_up", self.warm_up)
-        if task.S.values.size == len(task.S):
+        if task.S.values.size == len(task.S) and not task.rule.may_miss:
             # Plain labels leave nothing to weigh.
             return 0
         if task.start is not None:

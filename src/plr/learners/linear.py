@@ -14,8 +14,9 @@ from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
 from plr.learners.base import Learner, Report, Task
-from plr.learners.scaling import label_scale, learn_features, learn_target, rescaled
-from plr.weighting.rule import NOTHING
+from plr.learners.encoding import Encoding, learn_encoding
+from plr.learners.scaling import label_scale, learn_target, rescaled
+from plr.weighting.rule import row_sums
 
 __all__ = ["FittedLinear", "Linear"]
 
@@ -30,15 +31,16 @@ _SETTLED, _SETTLED_ROUNDS = 1e-7, 10
 
 @dataclass(frozen=True)
 class FittedLinear:
-    """Coefficients in the units of the data."""
+    """Coefficients in the units of the data, one for each column of the encoded features."""
 
     coefficients: Floats
     intercept: float
     report: Report
+    features: Encoding
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row."""
-        return X @ self.coefficients + self.intercept
+        return self.features.expand(X) @ self.coefficients + self.intercept
 
 
 class Linear(Learner):
@@ -47,6 +49,9 @@ class Linear(Learner):
     Each round weighs the candidates around the current predictions and takes one exact step: least squares on the
     weighted candidates where the loss is squared, and otherwise on the parabolas that bound the loss (iteratively
     reweighted least squares). It starts from the candidates' prior means, or from the start's weights.
+
+    Columns of categories become one column for each of their hundred most frequent categories. A missing number is
+    replaced by the column's mean, and a further column says where.
 
     Parameters
     ----------
@@ -60,6 +65,9 @@ class Linear(Learner):
         Whether to bring features and labels to mean 0 and standard deviation 1 inside. It matters for ``alpha``, and
         for weightings and losses whose parameters have units.
     """
+
+    takes = "table"
+    takes_missing = True
 
     def __init__(
         self,
@@ -77,27 +85,28 @@ class Linear(Learner):
 
     def fit(self, task: Task) -> FittedLinear:
         """Fit coefficients to the task."""
+        self.check_weighting(task.rule.weighting)
         alpha = check_number("alpha", self.alpha, low=0.0)
         most = check_integer("max_rounds", self.max_rounds, low=1)
         tolerance = check_number("tol", self.tol, low=0.0, open_low=True)
         if task.validation is not None:
             raise ParameterError("The linear learner is solved to the end and has no use for validation rows.")
-        features = learn_features(task.X, task.sample_weight, self.scale_features)
+        features = learn_encoding(task.X, task.categorical, task.sample_weight, self.scale_features)
         target = learn_target(task.S, task.sample_weight, self.scale_target, single_precision=False)
         S = rescaled(task.S, target)
         # Sums come out the same whatever number of threads the linear algebra would otherwise use.
         with threadpool_limits(limits=1):
             design = np.column_stack([features.apply(task.X), np.ones(len(S))])
-            solution, report = _solve(design, S, task, alpha, most, tolerance)
+            solution, report = _solve(design, S, task, task.scaled_log_q(target), alpha, most, tolerance)
         unit = float(target.scale)
-        coefficients = unit * solution[:-1] / features.scale
-        intercept = unit * float(solution[-1]) + float(target.centre) - float(coefficients @ features.centre)
+        coefficients = unit * solution[:-1] / features.scaling.scale
+        intercept = unit * float(solution[-1]) + float(target.centre) - float(coefficients @ features.scaling.centre)
         scaled = Report(report.rounds, report.loss, report.noise_scale * unit)
-        return FittedLinear(coefficients, intercept, scaled)
+        return FittedLinear(coefficients, intercept, scaled, features)
 
 
 def _solve(
-    design: Floats, S: CandidateSets, task: Task, alpha: float, most: int, tolerance: float
+    design: Floats, S: CandidateSets, task: Task, log_q: Floats, alpha: float, most: int, tolerance: float
 ) -> tuple[Floats, Report]:
     rule, importance = task.rule, task.sample_weight
     weight = np.ones(len(S)) if importance is None else importance / importance.mean()
@@ -106,11 +115,14 @@ def _solve(
     squares = _LeastSquares(design, alpha)
     solution = squares.solve(_first_target(S, task.start), weight)
     prediction = design @ solution
+    if task.start is not None and rule.learns_scale:
+        # A wide scale would forget the start before the first round.
+        state = rule.update_scale(prediction, S, state, np.array(task.start), weight, own=False)
     losses: list[float] = []
     scales: list[float] = []
     step = 1.0
     for done in range(1, most + 1):
-        found = rule.evaluate(prediction, S, state, NOTHING if task.log_q is None else task.log_q)
+        found = rule.evaluate(prediction, S, state, log_q)
         losses.append(float(np.average(found.loss, weights=weight)))
         if rule.learns_scale:
             state = rule.update_scale(prediction, S, state, found.weights, weight)
@@ -121,6 +133,9 @@ def _solve(
             step = max(step / 2, _SMALLEST_STEP)
         with np.errstate(divide="ignore", invalid="ignore"):
             aim = prediction - found.gradient / found.hessian
+        if rule.may_miss:
+            # A row that surely lacks its truth has no weight, and no aim.
+            aim = np.where(row_sums(found.weights, S) > 0, aim, prediction)
         if not np.isfinite(aim).all():
             raise DivergenceError(
                 f"In round {done} the loss's derivative or curvature is not finite, or the curvature is 0; a loss of "

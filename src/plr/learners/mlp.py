@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from plr._parameters import check_choice, check_integer, check_number
 from plr.errors import ParameterError
 from plr.learners.base import Learner, Report, Task
+from plr.learners.encoding import Encoding, learn_encoding
 from plr.learners.rows import merge_equal_rows, set_rows_aside
-from plr.learners.scaling import Affine, label_scale, learn_features, learn_target, rescaled
+from plr.learners.scaling import Affine, label_scale, learn_target, rescaled
 
 if TYPE_CHECKING:
     from plr.learners.network.network import Network, Settings, Training, Validation
@@ -31,10 +32,10 @@ _AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 4_000, 20, 1000
 
 @dataclass(frozen=True)
 class FittedNetwork:
-    """A trained network with the scaling around it."""
+    """A trained network with the encoding and scaling around it."""
 
     network: Network
-    features: Affine
+    features: Encoding
     target: Affine
     report: Report
 
@@ -45,6 +46,9 @@ class FittedNetwork:
 
 class MLP(Learner):
     """A multi-layer perceptron.
+
+    Columns of categories become one column for each of their hundred most frequent categories. A missing number is
+    replaced by the column's mean, and a further column says where.
 
     Parameters
     ----------
@@ -73,7 +77,8 @@ class MLP(Learner):
     patience : int, optional
         Stop after so many epochs without a better one.
     scale_features, scale_target : bool, default=True
-        Whether to bring features and labels to mean 0 and standard deviation 1 inside.
+        Whether to bring features and labels to mean 0 and standard deviation 1 inside. Columns of zeros and ones that
+        stand for categories and gaps are centred and doubled, so that rare ones stay small.
     dtype : {"auto", "float32", "float64"}, default="auto"
         What to compute in. ``"auto"`` is float32, but float64 for data of at most one batch, where it costs nothing.
 
@@ -83,6 +88,9 @@ class MLP(Learner):
     >>> MLP(hidden=(20, 30, 10), activation="silu", epochs=200)
     MLP(activation='silu', epochs=200, hidden=(20, 30, 10))
     """
+
+    takes = "table"
+    takes_missing = True
 
     def __init__(
         self,
@@ -122,11 +130,12 @@ class MLP(Learner):
         """Fit a network to the task."""
         from plr.learners.network.network import Progress, Validation, kernel_sets, train_network
 
+        self.check_weighting(task.rule.weighting)
         task = set_rows_aside(task, self.validation_fraction)
         settings = self.settings(len(task.S))
         if len(task.S) <= settings.batch_size:
             task = merge_equal_rows(task)
-        features = learn_features(task.X, task.sample_weight, self.scale_features)
+        features = learn_encoding(task.X, task.categorical, task.sample_weight, self.scale_features)
         single = settings.dtype == "float32"
         target = learn_target(task.S, task.sample_weight, self.scale_target, single)
         scaled = rescaled(task.S, target)
@@ -142,7 +151,12 @@ class MLP(Learner):
             )
         if task.validation is not None:
             rows, sets = task.validation
-            validation = Validation(features.apply(rows), rescaled(sets, target), rules=(settings.stop_rule,))
+            validation = Validation(
+                features.apply(rows),
+                rescaled(sets, target),
+                rules=(settings.stop_rule,),
+                log_q=task.validation_log_q(target),
+            )
 
         def tell(progress: Progress) -> None:
             if task.callback is not None:
@@ -150,7 +164,7 @@ class MLP(Learner):
 
         training = train_network(
             features.apply(task.X),
-            kernel_sets(scaled, log_q=task.log_q, fixed=task.start),
+            kernel_sets(scaled, log_q=task.scaled_log_q(target), fixed=task.start),
             task.rule,
             settings,
             seed=task.seed,
@@ -209,7 +223,7 @@ class MLP(Learner):
         training: Training,
         settings: Settings,
         validation: Validation | None,
-        features: Affine,
+        features: Encoding,
         target: Affine,
         task: Task,
     ) -> FittedNetwork:

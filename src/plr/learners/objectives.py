@@ -21,7 +21,8 @@ from plr.learners.rounds import MONITORS, Metric, Objective
 from plr.learners.scaling import label_scale
 from plr.losses import get_loss
 from plr.weighting import get_weighting
-from plr.weighting.rule import Rule
+from plr.weighting.false_labels import FalseLabelDensity
+from plr.weighting.rule import NOTHING, Rule
 
 __all__ = ["LibraryObjective", "for_lightgbm", "for_xgboost"]
 
@@ -45,6 +46,8 @@ def for_lightgbm(
     weighting, loss : str or instance
         As in `plr.PartialLabelRegressor`, but on labels as they are: bring them to standard deviation 1 first where a
         parameter has units (``beta2`` of ``progressive``, ``delta`` of ``huber``).
+        `Posterior` takes all its options but ``scale="row"``; a density of false labels to be estimated is so from the
+        priors.
     sample_weight : array-like of shape (n,), optional
         LightGBM does not hand a Dataset's weights to objectives; give them here.
     warm_up : int, default=20
@@ -101,6 +104,8 @@ def for_xgboost(
     weighting, loss : str or instance
         As in `plr.PartialLabelRegressor`, but on labels as they are: bring them to standard deviation 1 first where a
         parameter has units (``beta2`` of ``progressive``, ``delta`` of ``huber``).
+        `Posterior` takes all its options but ``scale="row"``; a density of false labels to be estimated is so from the
+        priors.
     sample_weight : array-like of shape (n,), optional
         XGBoost does not apply a DMatrix's weights to an objective; give them here.
     warm_up : int, default=20
@@ -135,8 +140,13 @@ class LibraryObjective:
         The constant with the least loss on average over the candidates, to start from.
     """
 
-    def __init__(self, core: Objective, result: Callable[[str, float], tuple[Any, ...]]) -> None:
-        self._core, self._result = core, result
+    def __init__(
+        self,
+        core: Objective,
+        result: Callable[[str, float], tuple[Any, ...]],
+        false_labels: FalseLabelDensity | None = None,
+    ) -> None:
+        self._core, self._result, self._false_labels = core, result, false_labels
         self.initial_score = core.initial_score
 
     def objective(self, first: Any, second: Any) -> tuple[Singles, Singles]:
@@ -176,7 +186,8 @@ class LibraryObjective:
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(sets))
         if S is None and weight is None:
             weight = self._core.weight
-        judge = Metric(sets, self._core.rule, by, label_scale(sets, weight), weight)
+        log_q = NOTHING if self._false_labels is None else self._false_labels.log(sets.values)
+        judge = Metric(sets, self._core.rule, by, label_scale(sets, weight), weight, log_q)
         name = "negative_evidence" if by == "evidence" else "loss"
 
         def evaluate(first: Any, second: Any) -> tuple[Any, ...]:
@@ -204,8 +215,15 @@ def _make(
     sets = as_candidate_sets(S)
     rule = Rule(get_weighting(weighting), get_loss(loss))
     weight = None if sample_weight is None else check_sample_weight(sample_weight, len(sets))
+    if rule.weighting.scale_by_row:
+        raise ParameterError(
+            "An objective cannot give each row a noise scale of its own, which Posterior(scale='row') asks for. "
+            "plr.learners.Refit can, around any scikit-learn regressor; or use scale='common'."
+        )
     rounds = check_integer("warm_up", warm_up)
-    return LibraryObjective(Objective(sets, rule, weight, start_rounds=rounds), result)
+    density = rule.weighting.density(sets, sample_weight=weight)
+    log_q = None if density is None else density.log(sets.values)
+    return LibraryObjective(Objective(sets, rule, weight, log_q, start_rounds=rounds), result, density)
 
 
 def _prediction(first: Any, second: Any, rows: int) -> Floats:

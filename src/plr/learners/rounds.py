@@ -51,6 +51,7 @@ class Objective:
     rule : Rule
     sample_weight : ndarray of shape (n,), optional
     log_q : ndarray, one entry per candidate, optional
+        Log density of false labels, per unit of the labels as they are in ``S``; empty or None where it is uniform.
     start : ndarray, one entry per candidate, optional
         Weights to begin with; the priors where there are none.
     start_rounds : int, default=0
@@ -109,7 +110,8 @@ class Objective:
     def round(self, prediction: Floats) -> Round:
         """Weigh the candidates around the predictions, and learn the noise scale where the rule does."""
         self._rounds += 1
-        if self._rounds <= self._start_rounds:
+        started = self._rounds <= self._start_rounds
+        if started:
             found = self._average.evaluate(
                 prediction, self._started, self.state, threads=self._threads, out=self._buffer
             )
@@ -120,7 +122,7 @@ class Objective:
         self._buffer = found
         if self.rule.learns_scale:
             self.state = self.rule.update_scale(
-                prediction, self.S, self.state, found.weights, self.weight, threads=self._threads
+                prediction, self.S, self.state, found.weights, self.weight, threads=self._threads, own=not started
             )
         loss = float(np.average(found.loss, weights=self.weight))
         hessian = found.hessian
@@ -172,8 +174,16 @@ class Metric:
     each call: it follows the model without being solved for anew each time.
     """
 
-    def __init__(self, S: CandidateSets, rule: Rule, monitor: str, scale: float, weight: Floats | None = None) -> None:
-        self._S, self._weight, self._monitor = S, weight, monitor
+    def __init__(
+        self,
+        S: CandidateSets,
+        rule: Rule,
+        monitor: str,
+        scale: float,
+        weight: Floats | None = None,
+        log_q: Floats = NOTHING,
+    ) -> None:
+        self._S, self._weight, self._monitor, self._log_q = S, weight, monitor, log_q
         # The common score judges every method by the same noise, whatever the method itself assumes.
         by_noise = monitor == "evidence" and not rule.learns_scale
         self._rule = Rule(Posterior(), Squared()) if by_noise else rule
@@ -182,12 +192,14 @@ class Metric:
     def score(self, prediction: Floats, state: Floats | None = None) -> float:
         """Return the mean over rows; with ``state``, the loss is taken at a noise scale learned elsewhere."""
         if state is not None and self._monitor == "loss":
-            found = self._rule.evaluate(prediction, self._S, state)
+            found = self._rule.evaluate(prediction, self._S, state, self._log_q)
             return float(np.average(found.loss, weights=self._weight))
-        found = self._rule.evaluate(prediction, self._S, self._state)
+        found = self._rule.evaluate(prediction, self._S, self._state, self._log_q)
         if self._rule.learns_scale:
             self._state = self._rule.update_scale(prediction, self._S, self._state, found.weights, self._weight)
-        rows = found.loss if self._monitor == "loss" else -self._rule.evidence(prediction, self._S, self._state)
+        rows = found.loss
+        if self._monitor == "evidence":
+            rows = -self._rule.evidence(prediction, self._S, self._state, self._log_q)
         return float(np.average(rows, weights=self._weight))
 
 

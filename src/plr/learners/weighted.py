@@ -16,8 +16,9 @@ from plr.learners.base import Task
 from plr.learners.folds import columns_of
 from plr.learners.rows import features_of, take_rows
 from plr.learners.wrapped import predictions, seeded_clone, tags_of, weight_parameter
+from plr.weighting.rule import row_sums
 
-__all__ = ["Model", "WeightedFits"]
+__all__ = ["Model", "WeightedFits", "draw_candidates"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -79,12 +80,16 @@ class WeightedFits:
             return f"the loss {type(self._task.rule.loss).__name__} needs one for each candidate (the squared does not)"
         if weight is not None and not _all_equal(weight[weight > 0]):
             return "rows of different weight were given"
+        if self._task.rule.may_miss:
+            return "rows count by how probable it is that they have their truth (missing_truth)"
         return ""
 
     def fit(self, rows: Rows | None, weights: Floats, *place: int) -> Model:
         """Fit a clone to some rows, or all; ``place`` numbers the fit, so that each has its own seed."""
         random = np.random.default_rng([self._task.seed, *place])
         part = replace(self._task, start=weights)
+        if self._task.rule.may_miss:
+            part, rows = _counted_by_truth(part, weights, rows)
         if rows is not None:
             part = take_rows(part, rows)
         chosen, labels, importance = self._examples(part, np.asarray(part.start), random)
@@ -106,7 +111,7 @@ class WeightedFits:
         if self._by_means:
             labels = np.add.reduceat(S.values * weights, S.offsets[:-1])
         elif self._parameter is None:
-            labels = S.values[_draw_candidates(S, weights, random)]
+            labels = S.values[draw_candidates(S, weights, random)]
         else:
             heaviest = np.maximum.reduceat(weights, S.offsets[:-1])
             kept = np.flatnonzero(weights > _NEGLIGIBLE * heaviest[S.row_index])
@@ -121,7 +126,22 @@ class WeightedFits:
         return drawn, labels[drawn], None
 
 
-def _draw_candidates(S: CandidateSets, weights: Floats, random: np.random.Generator) -> Rows:
+def _counted_by_truth(task: Task, weights: Floats, rows: Rows | None) -> tuple[Task, Rows]:
+    """Let rows count by the sum of their weights, and return those that count for anything."""
+    S = task.S
+    total = row_sums(weights, S)
+    among = np.arange(len(S)) if rows is None else rows
+    if not total[among].any():
+        # No row is believed to have its truth; what is left to learn from is the priors.
+        weights, total = S.prior_or_uniform, np.ones(len(S))
+    counting = among[total[among] > _NEGLIGIBLE * total[among].max()]
+    with np.errstate(invalid="ignore"):
+        shares = weights / total[S.row_index]
+    importance = total if task.sample_weight is None else total * task.sample_weight
+    return replace(task, start=shares, sample_weight=importance), counting
+
+
+def draw_candidates(S: CandidateSets, weights: Floats, random: np.random.Generator) -> Rows:
     """Draw one candidate of each row by its weight; return its place among all candidates."""
     until = np.cumsum(weights)
     first, last = S.offsets[:-1], S.offsets[1:] - 1

@@ -85,12 +85,13 @@ class CandidateLoss(nn.Module):
             Weights to use in place of those that the formula gives, 0 where there is no candidate.
         """
         centre, values = self._prepared(prediction, candidates, mask, prior, log_q, weights)
+        own = weights is None
         if weights is None:
             weights = self._shares(centre.detach(), values, mask, prior, log_q)
         weights = weights.to(values.dtype)
         importance = checked_importance(sample_weight, centre)
         if self.training:
-            self._learn(centre.detach(), values, weights, importance)
+            self._learn(centre.detach(), values, weights, importance, own)
         return self._reduced(self._row_losses(centre, values, weights), importance)
 
     def weights(
@@ -102,7 +103,10 @@ class CandidateLoss(nn.Module):
         *,
         log_q: Tensor | None = None,
     ) -> Tensor:
-        """Return each candidate's share, of shape (n, K), without a gradient; 0 where there is no candidate."""
+        """Return each candidate's share, of shape (n, K), without a gradient; 0 where there is no candidate.
+
+        A row's shares sum to one, or, where its truth may be missing, to the probability that it is not.
+        """
         centre, values = self._prepared(prediction, candidates, mask, prior, log_q)
         return self._shares(centre.detach(), values, mask, prior, log_q)
 
@@ -114,8 +118,8 @@ class CandidateLoss(nn.Module):
         """Return each candidate's score: the higher, the larger its share."""
         raise NotImplementedError
 
-    def _learn(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None) -> None:
-        """Learn on the way, in training mode, what the weighting has to learn."""
+    def _learn(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None, own: bool) -> None:
+        """Learn on the way, in training mode, what the weighting has to learn; weights not its own were given."""
 
     def _drops_negligible(self, prior: Tensor | None, log_q: Tensor | None) -> bool:  # noqa: ARG002
         # With a prior it may matter after all: the best score may belong to a candidate hardly believed in.
@@ -223,7 +227,7 @@ class ProgressiveLoss(CandidateLoss):
         self, beta1: float = 0.5, beta2: float = 10.0, loss: object = "squared", reduction: str = "mean"
     ) -> None:
         super().__init__(loss, reduction)
-        _, self.beta1, self.beta2, _ = Progressive(beta1, beta2).encode()
+        _, self.beta1, self.beta2, *_ = Progressive(beta1, beta2).encode()
 
     def extra_repr(self) -> str:
         """Say how it was made, for ``repr``."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from plr._parameters import check_number
+from plr.errors import ParameterError
 from plr.torch.losses import CandidateLoss, checked_importance
 from plr.weighting import Posterior
 
@@ -15,6 +17,10 @@ __all__ = ["PosteriorLoss"]
 
 # Below this share of the first scale the noise has collapsed onto rows that are met exactly.
 _NARROWEST = 1e-6
+# The compiled formula's limits: a prior below this counts as zero, and a learned share of rows without their truth goes
+# no higher than this.
+_NO_BELIEF = 1e-290
+_MOST_MISSING = 0.5
 
 
 class PosteriorLoss(CandidateLoss):
@@ -34,8 +40,12 @@ class PosteriorLoss(CandidateLoss):
         How much a batch moves the scale: 0 not at all, 1 all the way.
     loss, reduction
         As in `CandidateLoss`.
+    missing_truth : float or "learned", default=0.0
+        The share of rows whose truth is missing from their candidates; the weights of a row then sum to less than one.
+        It needs ``log_q`` in every call: for uniform false labels, minus the log of the labels' range. Learned, it is
+        the buffer ``missing`` and moves as the scale does; otherwise it stays there.
     device, dtype : optional
-        Of the buffer, as in torch's own modules.
+        Of the buffers, as in torch's own modules.
 
     Examples
     --------
@@ -49,6 +59,7 @@ class PosteriorLoss(CandidateLoss):
     """
 
     scale: Tensor
+    missing: Tensor
 
     def __init__(
         self,
@@ -59,16 +70,22 @@ class PosteriorLoss(CandidateLoss):
         loss: object = "squared",
         reduction: str = "mean",
         *,
+        missing_truth: float | str = 0.0,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
         super().__init__(loss, reduction)
         self.noise = noise
-        self.degrees = Posterior(noise, degrees).encode().second
+        code = Posterior(noise, degrees, missing_truth=missing_truth).encode()
+        self.degrees = code.second
+        self.missing_truth = missing_truth
+        self._may_miss, self._learns_missing = code.missing > 0.0, code.learns_missing
         self.initial_scale = check_number("initial_scale", initial_scale, low=0.0, open_low=True)
         self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
         # Of shape (1,): what a compiled graph writes to a float64 tensor without dimensions is lost.
         self.register_buffer("scale", torch.tensor([self.initial_scale], device=device, dtype=dtype))
+        if self._may_miss:
+            self.register_buffer("missing", torch.tensor([code.missing], device=device, dtype=dtype))
 
     def next_scale(
         self,
@@ -88,7 +105,8 @@ class PosteriorLoss(CandidateLoss):
 
     def extra_repr(self) -> str:
         """Say how it was made, for ``repr``."""
-        return f"noise={self.noise!r}, degrees={self.degrees:g}, {super().extra_repr()}"
+        missing = f"missing_truth={self.missing_truth!r}, " if self._may_miss else ""
+        return f"noise={self.noise!r}, degrees={self.degrees:g}, {missing}{super().extra_repr()}"
 
     def _scores(self, prediction: Tensor, values: Tensor, log_q: Tensor | None) -> Tensor:
         ratio = (prediction - values) / self.scale.to(values.dtype)
@@ -104,7 +122,49 @@ class PosteriorLoss(CandidateLoss):
         # Student's tails are so heavy that a tiny share of a far candidate may count.
         return super()._drops_negligible(prior, log_q) and not (self.noise == "student" and log_q is None)
 
-    def _learn(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None) -> None:
+    def _shares(
+        self, prediction: Tensor, values: Tensor, mask: Tensor, prior: Tensor | None, log_q: Tensor | None
+    ) -> Tensor:
+        if not self._may_miss:
+            return super()._shares(prediction, values, mask, prior, log_q)
+        if log_q is None:
+            raise ParameterError(
+                "With missing_truth the density of false labels counts: give log_q. Where false labels are uniform, it "
+                "is minus the logarithm of the range of the labels, for every candidate."
+            )
+        scores = self._scores(prediction[:, None], values, log_q)
+        believed = mask
+        belief = mask.to(values.dtype) if prior is None else torch.where(mask, prior.to(values.dtype), 0.0)
+        belief = belief / belief.sum(1, keepdim=True)
+        if prior is not None:
+            believed = mask & (belief >= max(_NO_BELIEF, torch.finfo(values.dtype).tiny))
+        best = torch.where(believed, scores, -torch.inf).amax(1, keepdim=True)
+        share = torch.where(scores == best, 1.0, (scores - best).exp())
+        share = belief * torch.where(scores == -torch.inf, 0.0, share)
+        share = torch.where(believed, share, 0.0)
+        missing = self.missing.to(values.dtype)
+        absent = missing / (1.0 - missing) * (-best - self._log_constant().to(values.dtype)).exp()
+        return (share / (share.sum(1, keepdim=True) + absent)).detach()
+
+    def _log_constant(self) -> Tensor:
+        """Return the normalising constant that the scores leave out."""
+        if self.noise == "gaussian":
+            constant = -0.5 * math.log(2.0 * math.pi)
+        elif self.noise == "laplace":
+            constant = -math.log(2.0)
+        else:
+            half = 0.5 * self.degrees
+            constant = math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(self.degrees * math.pi)
+        return constant - self.scale.log()
+
+    def _row_losses(self, prediction: Tensor, values: Tensor, weights: Tensor) -> Tensor:
+        if self._may_miss:
+            # A row without weight has no candidate to be judged by; one step away, losses and derivatives are numbers.
+            empty = ~(weights != 0).any(1, keepdim=True)
+            values = torch.where(empty, prediction.detach()[:, None] + 1.0, values)
+        return super()._row_losses(prediction, values, weights)
+
+    def _learn(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None, own: bool) -> None:
         if self.momentum == 0.0:
             return
         found = self._mean_spread(prediction, values, weights, importance)
@@ -112,6 +172,12 @@ class PosteriorLoss(CandidateLoss):
         before = scale if self.noise == "laplace" else scale * scale
         # A batch without weight, or one that has left the numbers, teaches nothing.
         found = torch.where(torch.isfinite(found), found, before)
+        if self._learns_missing and own:
+            # Given weights sum to one, and say nothing about it.
+            missing = self.missing.to(values.dtype)
+            share = (1.0 - _mean(weights.sum(1), importance)).clamp(0.0, _MOST_MISSING)
+            share = torch.where(torch.isfinite(share), share, missing)
+            self.missing.copy_(missing + self.momentum * (share - missing))
         self.scale.copy_(self._scale_of(before + self.momentum * (found - before)))
 
     def _mean_spread(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None) -> Tensor:
@@ -126,11 +192,13 @@ class PosteriorLoss(CandidateLoss):
             scale = self.scale.to(values.dtype)
             ratio = residual / scale
             parts = (self.degrees + 1.0) * scale * scale / (1.0 + self.degrees / (ratio * ratio))
-        rows = (weights * parts).sum(1)
-        if importance is None:
-            return rows.mean()
-        return (rows * importance).sum() / importance.sum()
+        spread = _mean((weights * parts).sum(1), importance)
+        return spread / _mean(weights.sum(1), importance) if self._may_miss else spread
 
     def _scale_of(self, spread: Tensor) -> Tensor:
         scale = spread if self.noise == "laplace" else spread.sqrt()
         return scale.clamp(min=_NARROWEST * self.initial_scale)
+
+
+def _mean(rows: Tensor, importance: Tensor | None) -> Tensor:
+    return rows.mean() if importance is None else (rows * importance).sum() / importance.sum()

@@ -2,7 +2,8 @@
 
 One compiled row function serves every learner. It takes a prediction and a row's candidates, scores them, turns the
 scores into weights by a softmax times the prior, and returns the weighted loss with its first derivative and its
-curvature with respect to the prediction. The weights count as constants: no derivative passes through them.
+curvature with respect to the prediction. The weights count as constants: no derivative passes through them. They sum to
+one, except where the truth may be missing from a row: then to the probability that it is not.
 
 Arrays that are empty stand for "uniform": no prior, no density of false labels. Everything here is float64, whatever
 the network computes in.
@@ -20,6 +21,7 @@ from plr._codes import (
     AVERAGE,
     HUBER,
     IDENTIFICATION,
+    MISSING,
     POSTERIOR,
     PROGRESSIVE,
     SCALE,
@@ -28,9 +30,9 @@ from plr._codes import (
     Formula,
 )
 from plr._jit import inlined, jit
-from plr.weighting._noise import FAINT, log_density, student_shares
+from plr.weighting._noise import FAINT, log_constant, log_density, row_total, student_shares
 
-__all__ = ["evaluate", "row"]
+__all__ = ["evaluate", "may_miss", "row"]
 
 # A score this far below the row's best adds nothing to a float64 sum.
 _NEGLIGIBLE = -50.0
@@ -214,8 +216,55 @@ def _weigh(
 
 
 @inlined
+def may_miss(formula: Formula, state: NDArray[np.float64]) -> bool:
+    """Return whether the truth may be missing from a row. To be asked once, not for every row."""
+    return formula.weighting == POSTERIOR and state[MISSING] > 0.0
+
+
+@jit
+def _row_that_may_miss(
+    formula: Formula,
+    prediction: float,
+    values: NDArray[np.float64],
+    prior: NDArray[np.float64],
+    log_q: NDArray[np.float64],
+    state: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> tuple[float, float, float]:
+    """Do the work of `row` where the truth may be missing: weights sum to the probability that it is there."""
+    size = values.size
+    has_prior = prior.size > 0
+    _fill_scores(formula, prediction, values, log_q, state, weights)
+    best = -np.inf
+    for j in range(size):
+        if weights[j] > best and not (has_prior and prior[j] < _NO_BELIEF):
+            best = weights[j]
+    # Here constants count: what the candidates' densities add up to is held against a number.
+    missing = state[MISSING]
+    constant = log_constant(formula.first, formula.second, state[SCALE])
+    total = missing / (1.0 - missing) * math.exp(-best - constant)
+    for j in range(size):
+        believed = prior[j] if has_prior else 1.0 / size
+        if believed < _NO_BELIEF or weights[j] == -np.inf:
+            share = 0.0
+        elif weights[j] == best:
+            share = believed
+        else:
+            share = believed * math.exp(weights[j] - best)
+        weights[j] = share
+        total += share
+    for j in range(size):
+        weights[j] /= total
+    value, gradient, hessian = _reduce(formula, prediction, values, weights)
+    if formula.loss == SQUARED:
+        hessian = 2.0 * row_total(weights)
+    return value, gradient, hessian
+
+
+@inlined
 def row(
     formula: Formula,
+    incomplete: bool,
     prediction: float,
     values: NDArray[np.float64],
     prior: NDArray[np.float64],
@@ -226,11 +275,13 @@ def row(
 ) -> tuple[float, float, float]:
     """Weigh a row's candidates into ``weights`` and return the row's loss, derivative and curvature.
 
-    Where ``fixed`` is not empty, the weights are those: a start's.
+    Where ``fixed`` is not empty, the weights are those: a start's. Rows may be ``incomplete`` if `may_miss` says so.
     """
     if fixed.size > 0:
         for j in range(values.size):
             weights[j] = fixed[j]
+    elif incomplete:
+        return _row_that_may_miss(formula, prediction, values, prior, log_q, state, weights)
     elif values.size == 1:
         weights[0] = 1.0
     else:
@@ -253,11 +304,26 @@ def evaluate(
     hessians: NDArray[np.float64],
 ) -> None:
     """Apply `row` to every row; ``weights`` is flat, the other outputs have one entry per row."""
+    if may_miss(formula, state):
+        for i in range(predictions.size):
+            start = offsets[i]
+            stop = offsets[i + 1]
+            losses[i], gradients[i], hessians[i] = _row_that_may_miss(
+                formula,
+                predictions[i],
+                values[start:stop],
+                prior[start:stop],
+                log_q[start:stop],
+                state,
+                weights[start:stop],
+            )
+        return
     for i in range(predictions.size):
         start = offsets[i]
         stop = offsets[i + 1]
         value, gradient, hessian = row(
             formula,
+            False,
             predictions[i],
             values[start:stop],
             prior[start:stop],

@@ -1,7 +1,7 @@
 """Noise around predictions: densities, the evidence of a row's candidates, and the learned scale.
 
 A posterior formula's ``first`` is the noise family, its ``second`` the degrees of freedom of Student's t; the scale is
-in the learned state.
+in the learned state, and so is the share of rows whose truth is missing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import GAUSSIAN, LAPLACE, SCALE, STUDENT, Formula
+from plr._codes import GAUSSIAN, LAPLACE, MISSING, SCALE, STUDENT, Formula
 from plr._jit import inlined, jit
 
 __all__ = [
@@ -19,15 +19,19 @@ __all__ = [
     "evidence",
     "log_constant",
     "log_density",
+    "next_missing",
     "next_scale",
     "row_evidence",
     "row_spread",
+    "row_total",
     "spread",
     "student_shares",
 ]
 
 # Where a row's densities sum to less than this, some may have underflowed that matter; logarithms then take over.
 FAINT = 1e-250
+# A learned share of rows without their truth goes no higher: beyond it the model explains too little to be believed.
+_MOST_MISSING = 0.5
 
 
 @inlined
@@ -115,6 +119,21 @@ def next_scale(formula: Formula, mean_spread: float, lowest: float) -> float:
 
 
 @inlined
+def row_total(weights: NDArray[np.float64]) -> float:
+    """Return the sum of a row's weights: how probable it is that the truth is among its candidates."""
+    total = 0.0
+    for j in range(weights.size):
+        total += weights[j]
+    return total
+
+
+@jit
+def next_missing(mean_total: float) -> float:
+    """Turn the mean of `row_total` into the next round's share of rows whose truth is missing."""
+    return min(max(1.0 - mean_total, 0.0), _MOST_MISSING)
+
+
+@inlined
 def row_evidence(
     formula: Formula,
     prediction: float,
@@ -165,8 +184,12 @@ def evidence(
     weights: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Apply `row_evidence` to every row, the constant included; the flat ``weights`` are scratch."""
+    """Apply `row_evidence` to every row, the constant included; the flat ``weights`` are scratch.
+
+    Where a share ε of the rows may lack their truth, a row's evidence is (1 - ε) · Σ_j prior_j · p / q + ε.
+    """
     constant = log_constant(formula.first, formula.second, state[SCALE])
+    missing = state[MISSING]
     for i in range(predictions.size):
         start = offsets[i]
         stop = offsets[i + 1]
@@ -179,6 +202,13 @@ def evidence(
             state,
             weights[start:stop],
         )
+        if missing > 0.0:
+            there = out[i] + math.log1p(-missing)
+            absent = math.log(missing)
+            if there > absent:
+                out[i] = there + math.log1p(math.exp(absent - there))
+            else:
+                out[i] = absent + math.log1p(math.exp(there - absent))
 
 
 @jit

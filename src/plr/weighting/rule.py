@@ -12,14 +12,14 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plr._codes import SCALE, STATE_SIZE, Formula
+from plr._codes import MISSING, SCALE, STATE_SIZE, Formula
 from plr._parameters import check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import LengthError, ParameterError
 from plr.losses import Loss, get_loss
 from plr.weighting.base import Weighting
 
-__all__ = ["Evaluation", "Rule", "frozen", "thread_count", "weigh"]
+__all__ = ["Evaluation", "Rule", "frozen", "row_sums", "thread_count", "weigh"]
 
 Floats = NDArray[np.float64]
 NOTHING: Floats = np.empty(0)
@@ -59,6 +59,10 @@ class Rule:
         What the kernels take.
     learns_scale : bool
         Whether the learned state's noise scale matters and has to be updated by the fit loop.
+    may_miss : bool
+        Whether the truth may be missing from a row, so that weights may sum to less than one.
+    learns_missing : bool
+        Whether the share of such rows is part of what is learned.
     """
 
     def __init__(self, weighting: Weighting, loss: Loss) -> None:
@@ -67,6 +71,8 @@ class Rule:
         self.weighting, self.loss = weighting, loss
         weigh_by, lose_by = weighting.encode(), loss.encode()
         self.learns_scale = weighting.learns_scale
+        self.may_miss, self.learns_missing = weigh_by.missing > 0.0, weigh_by.learns_missing
+        self._missing = float(weigh_by.missing)
         self.formula = Formula(
             int(weigh_by.code),
             float(weigh_by.first),
@@ -87,6 +93,7 @@ class Rule:
         """Return the state that the fit loop owns, with the noise scale it starts from."""
         state = np.zeros(STATE_SIZE)
         state[SCALE] = scale
+        state[MISSING] = self._missing
         return state
 
     def evaluate(
@@ -122,7 +129,10 @@ class Rule:
         return out
 
     def evidence(self, prediction: Floats, S: CandidateSets, state: Floats, log_q: Floats = NOTHING) -> Floats:
-        """Return each row's log Σ prior · p / q under the noise of a posterior weighting."""
+        """Return each row's log Σ prior · p / q under the noise of a posterior weighting.
+
+        Where a share ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
+        """
         from plr.weighting._noise import evidence
 
         out, scratch = np.empty(len(S)), np.empty(S.values.size)
@@ -140,9 +150,14 @@ class Rule:
         sample_weight: Floats | None = None,
         *,
         threads: int = 1,
+        own: bool = True,
     ) -> Floats:
-        """Return the state after one round of learning the noise scale from weighted residuals."""
-        from plr.weighting._noise import next_scale, spread
+        """Return the state after one round of learning the noise scale from weighted residuals.
+
+        The share of rows whose truth is missing is learned as well, where it is to be. Weights that are not the rule's
+        ``own`` but a start's sum to one and say nothing about it.
+        """
+        from plr.weighting._noise import next_missing, next_scale, spread
 
         parts = np.empty(len(S))
         centre = _writeable(prediction)
@@ -158,8 +173,21 @@ class Rule:
         new = state.copy()
         # Below this the scale has collapsed onto rows that are met exactly, and the weights could not get harder.
         lowest = max(1e-12 * float(max(extremes)), np.finfo(float).tiny)
-        new[SCALE] = next_scale(self.formula, float(np.average(parts, weights=sample_weight)), lowest)
+        mean = float(np.average(parts, weights=sample_weight))
+        if self.may_miss:
+            met = float(np.average(row_sums(weights, S), weights=sample_weight))
+            if self.learns_missing and own:
+                new[MISSING] = next_missing(met)
+            if not met > 0.0:
+                return new
+            mean /= met
+        new[SCALE] = next_scale(self.formula, mean, lowest)
         return new
+
+
+def row_sums(weights: Floats, S: CandidateSets) -> Floats:
+    """Return the sum of each row's weights."""
+    return np.add.reduceat(weights, S.offsets[:-1])
 
 
 def _writeable(prediction: Floats) -> Floats:
@@ -211,6 +239,11 @@ def weigh(
     scale : float, default=1.0
         The noise scale, for weightings that learn one.
 
+    Notes
+    -----
+    A density of false labels that is uniform or to be estimated is so over these sets. Where the share of rows whose
+    truth is missing is to be learned, the weights are those of the share that learning begins with.
+
     Examples
     --------
     >>> weigh([1.0, 5.0], [[1.5, 3.0], [4.0]], weighting="identification")
@@ -226,4 +259,5 @@ def weigh(
         raise LengthError(f"prediction has shape {centre.shape}, but there are {len(sets)} candidate sets.")
     rule = Rule(get_weighting(weighting), get_loss(loss))
     state = rule.initial_state(check_number("scale", scale, low=0.0, open_low=True))
-    return rule.evaluate(centre, sets, state).weights
+    density = rule.weighting.density(sets)
+    return rule.evaluate(centre, sets, state, NOTHING if density is None else density.log(sets.values)).weights

@@ -18,6 +18,7 @@ from plr.learners.base import Task
 from plr.learners.module.features import BatchOrder, FeatureReader, FeatureRows, as_is, loader_options
 from plr.learners.scaling import Affine, rescaled
 from plr.torch.batches import PartialLabelDataset, collate_sets, pad_mask, spread
+from plr.weighting.false_labels import FalseLabelDensity
 
 __all__ = ["MapSource", "PairRows", "Source", "StreamSource", "TaskRows", "TrainingBatch", "peek"]
 
@@ -57,7 +58,9 @@ class TaskRows(Dataset):
     def __init__(self, features: FeatureRows, task: Task, target: Affine, dtype: torch.dtype) -> None:
         self.features, self.dtype = features, dtype
         self.S = rescaled(task.S, target)
-        self.log_q, self.start = task.log_q, task.start
+        self.start = task.start
+        log_q = task.scaled_log_q(target)
+        self.log_q = log_q if log_q.size else None
         self.importance = None if task.sample_weight is None else task.sample_weight / task.sample_weight.mean()
 
     def __len__(self) -> int:
@@ -100,17 +103,25 @@ class PairRows(Dataset):
 class MakeBatch:
     """Makes a batch of items ``(features, candidates)`` or ``(features, candidates, prior)``."""
 
-    def __init__(self, reader: FeatureReader, target: Affine, dtype: torch.dtype) -> None:
-        self.reader, self.target, self.dtype = reader, target, dtype
+    def __init__(
+        self,
+        reader: FeatureReader,
+        target: Affine,
+        dtype: torch.dtype,
+        false_labels: FalseLabelDensity | None = None,
+    ) -> None:
+        self.reader, self.target, self.dtype, self.false_labels = reader, target, dtype, false_labels
 
     def __call__(self, items: list[Any]) -> TrainingBatch:
         features, S = collate_sets(items)
         mask = pad_mask(S.sizes)
+        density = self.false_labels
         return TrainingBatch(
             self.reader.stack(features),
             spread(self.target.apply(S.values), mask, self.dtype),
             torch.from_numpy(mask),
             None if S.prior is None else spread(S.prior, mask, self.dtype),
+            None if density is None else spread(density.log_scaled(S.values, self.target), mask, self.dtype),
         )
 
 

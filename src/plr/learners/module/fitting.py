@@ -73,7 +73,10 @@ def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
         judged: tuple[Any, ...] = ()
         if task.validation is not None:
             rows, sets = task.validation
-            judges, judged = source_of(Task(rows, sets, task.rule), None), (sets.values, sets.offsets, sets.prior)
+            # The validation rows are judged by the density of the training rows, already scaled.
+            log_q = task.validation_log_q(target)
+            judging = Task(rows, sets, task.rule, log_q=log_q - np.log(float(target.scale)) if log_q.size else None)
+            judges, judged = source_of(judging, None), (sets.values, sets.offsets, sets.prior)
         given = (X, S.values, S.offsets, S.prior, task.sample_weight, task.log_q, task.start)
         material = Material(
             source_of(task, task.seed),
@@ -109,7 +112,9 @@ def fit_pairs(
         target = learn_target(S, None, learner.scale_target, labels != torch.float64)
         nested, floats = isinstance(first, tuple | list), holds_floats(first)
         reader = FeatureReader(float_type(net), None, settings.loader.get("collate_fn"), True, nested, floats)
-        make = MakeBatch(reader, target, labels)
+        rule = get_weighting(weighting)
+        learner.check_weighting(rule)
+        make = MakeBatch(reader, target, labels, rule.density(S))
 
         def source_of(given: Any, order: int | None) -> Source:
             pin = device.type == "cuda"
@@ -125,7 +130,7 @@ def fit_pairs(
             callback=callback,
         )
         surroundings = _Surroundings(reader, target, (S.values, S.offsets, S.prior))
-        return _train(learner, settings, net, device, material, get_weighting(weighting), get_loss(loss), surroundings)
+        return _train(learner, settings, net, device, material, rule, get_loss(loss), surroundings)
 
 
 class _Surroundings(NamedTuple):

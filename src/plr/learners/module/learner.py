@@ -164,6 +164,7 @@ class Module(Learner):
         from plr.learners.module.fitting import fit_task
 
         settings = check_settings(self)
+        self.check_weighting(task.rule.weighting)
         self._check_rows(task)
         task = set_rows_aside(task, self.validation_fraction)
         if task.sample_weight is not None and not task.sample_weight.all():
@@ -190,7 +191,8 @@ class Module(Learner):
             in each epoch and does its own shuffling. Labels are scaled by what 10,000 of its rows say: the first, or of
             a map-style dataset rows at equal distances.
         weighting, loss : str or instance
-            As in `PartialLabelRegressor`; the learner's own ``score`` and ``loss`` come first.
+            As in `PartialLabelRegressor`; the learner's own ``score`` and ``loss`` come first. A density of false
+            labels that is uniform or to be estimated is learned from the rows that labels are scaled by.
         seed : int, default=0
         validation : torch dataset, optional
             Rows of the same kind to choose the best epoch by.

@@ -16,13 +16,13 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from plr._codes import AVERAGE, GAUSSIAN, IDENTIFICATION, LAPLACE, POSTERIOR, PROGRESSIVE, STUDENT
+from plr._codes import AVERAGE, IDENTIFICATION, PROGRESSIVE
 from plr._parameters import check_choice
 from plr.errors import ParameterError
 from plr.learners.module.settings import Settings
 from plr.losses import Pointwise
 from plr.torch import AverageLoss, CandidateLoss, IdentificationLoss, PosteriorLoss, ProgressiveLoss, ScoreLoss
-from plr.weighting import Weighting
+from plr.weighting import Posterior, Weighting
 
 __all__ = [
     "OPTIMIZERS",
@@ -162,16 +162,18 @@ def make_criterion(weighting: Weighting, loss: Any, score: Any, initial_scale: f
         )
     if score is not None:
         return ScoreLoss(score, loss, reduction="none")
-    code, first, second, _ = weighting.encode()
+    code, first, second, *_ = weighting.encode()
     if code == AVERAGE:
         return AverageLoss(loss, reduction="none")
     if code == IDENTIFICATION:
         return IdentificationLoss(loss, reduction="none")
     if code == PROGRESSIVE:
         return ProgressiveLoss(first, second, loss, reduction="none")
-    if code == POSTERIOR:
-        noise = {GAUSSIAN: "gaussian", LAPLACE: "laplace", STUDENT: "student"}[int(first)]
-        return PosteriorLoss(noise, second, initial_scale, momentum, loss, reduction="none")
+    if isinstance(weighting, Posterior):
+        missing = weighting.missing_truth
+        return PosteriorLoss(
+            weighting.noise, second, initial_scale, momentum, loss, reduction="none", missing_truth=missing
+        )
     raise ParameterError(
         f"The weighting {weighting!r} is compiled for numbers and cannot take tensors; give the learner a torch "
         f"function, Module(score=...), that maps (prediction, value, loss) to one score per entry."

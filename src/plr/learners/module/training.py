@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from plr._codes import MISSING, SCALE
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, DivergenceError
 from plr.learners.module.checkpoint import read_checkpoint, write_checkpoint
@@ -28,6 +29,7 @@ from plr.learners.module.settings import Settings
 from plr.losses import Squared
 from plr.torch import CandidateLoss, PosteriorLoss
 from plr.weighting import Posterior, Rule
+from plr.weighting.rule import NOTHING
 
 __all__ = ["Material", "Progress", "Training"]
 
@@ -74,6 +76,8 @@ class Progress:
     best: dict[str, Tensor] | None = None
     noise: float = 1.0
     """The noise scale of the validation rows, which follows the predictions from epoch to epoch."""
+    missing: float = 0.0
+    """The share of them whose truth is missing, likewise."""
     stopped: bool = False
 
 
@@ -115,7 +119,8 @@ class Training:
         self._call = net if settings.compile is None else torch.compile(net, **settings.compile)
         self._trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
         self._good: list[Tensor] = []
-        self.progress = Progress(noise=material.scale)
+        missing = float(Rule(noise, Squared()).initial_state()[MISSING])
+        self.progress = Progress(noise=material.scale, missing=missing)
 
     def run(self) -> Progress:
         """Train to the end, from the checkpoint on where there is one."""
@@ -224,7 +229,8 @@ class Training:
         for batch in source.batches(0):
             batch = on_device(batch, self._device)
             prediction = self._predict(batch)
-            total += float(self.criterion(prediction, batch.candidates, batch.mask, batch.prior).sum())
+            rows_lost = self.criterion(prediction, batch.candidates, batch.mask, batch.prior, log_q=batch.log_q)
+            total += float(rows_lost.sum())
             rows += len(prediction)
         _check_judges(rows)
         return total / rows
@@ -233,17 +239,22 @@ class Training:
     def _evidence(self, source: Source) -> float:
         """Return minus the validation rows' mean log evidence, after one round of learning their noise scale."""
         self.net.eval()
-        predictions, sets = [], []
+        predictions, sets, densities = [], [], [NOTHING]
         for batch in source.batches(0):
             predictions.append(self._predict(on_device(batch, self._device)).to("cpu", torch.float64).numpy())
             sets.append(_sets_of(batch))
+            if batch.log_q is not None:
+                densities.append(batch.log_q[batch.mask].double().numpy())
         _check_judges(len(sets))
         prediction, S = np.concatenate(predictions), CandidateSets.concatenate(sets)
         rule = Rule(self._noise, Squared())
+        log_q = np.concatenate(densities)
         state = rule.initial_state(self.progress.noise)
-        state = rule.update_scale(prediction, S, state, rule.evaluate(prediction, S, state).weights)
-        self.progress.noise = max(float(state[0]), _NARROWEST)
-        return -float(rule.evidence(prediction, S, rule.initial_state(self.progress.noise)).mean())
+        state[MISSING] = self.progress.missing
+        state = rule.update_scale(prediction, S, state, rule.evaluate(prediction, S, state, log_q).weights)
+        state[SCALE] = max(state[SCALE], _NARROWEST)
+        self.progress.noise, self.progress.missing = float(state[SCALE]), float(state[MISSING])
+        return -float(rule.evidence(prediction, S, state, log_q).mean())
 
     def _predict(self, batch: TrainingBatch) -> Tensor:
         rows = len(batch.candidates)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from plr._codes import Formula
 from plr._jit import jit
 from plr.learners.network._blocks import BLOCK
-from plr.weighting._formula import row
-from plr.weighting._noise import row_spread
+from plr.weighting._formula import may_miss, row
+from plr.weighting._noise import row_spread, row_total
 
 __all__ = ["DENSITY", "SCALAR", "Head", "Sets", "block_loss"]
 
@@ -71,8 +71,10 @@ def block_loss(
 ) -> None:
     """Turn a block's outputs into deltas, multiplied by ``factor``, and add up what the epoch wants to know.
 
-    ``totals``: the weighted sum of losses, of sample weights, and of the spread that the next noise scale comes from.
+    ``totals``: the weighted sum of losses, of sample weights, of the spread that the next noise scale comes from, and
+    of how probable it is that rows have their truth.
     """
+    incomplete = may_miss(formula, state)
     for r in range(rows):
         i = rows_at[r]
         importance = sample_weight[i] if sample_weight.size > 0 else 1.0
@@ -89,10 +91,11 @@ def block_loss(
         else:
             prediction = float(outputs[first * BLOCK + r])
             fixed = sets.fixed[start:stop] if use_fixed else sets.fixed[:0]
-            value, slope, _ = row(formula, prediction, candidates, prior, log_q, fixed, state, shares)
+            value, slope, _ = row(formula, incomplete, prediction, candidates, prior, log_q, fixed, state, shares)
             deltas[first * BLOCK + r] = factor * importance * slope
             if learn_scale:
                 totals[2] += importance * row_spread(formula, prediction, candidates, state, shares)
+                totals[3] += importance * (row_total(shares) if incomplete else 1.0)
         totals[0] += importance * value
         totals[1] += importance
 

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import SCALE, Formula
+from plr._codes import MISSING, SCALE, Formula
 from plr._jit import jit
 from plr.learners.network._blocks import BLOCK
 from plr.learners.network._heads import SCALAR, Head, Sets
 from plr.learners.network._optimizers import update
 from plr.learners.network._passes import Layout
-from plr.weighting._noise import next_scale
+from plr.weighting._noise import next_missing, next_scale, row_total
 
 __all__ = [
     "BY_EVIDENCE",
@@ -75,6 +75,7 @@ class Plan(NamedTuple):
     fixed_epochs: int
     """For so many epochs the weights are those of the start."""
     learn_scale: bool
+    learn_missing: bool
     lowest_scale: float
     patience: int
     """Stop after so many epochs without a better one; 0: never."""
@@ -115,6 +116,7 @@ class Monitor(NamedTuple):
     """True labels, where the caller has them."""
     noise: Formula
     """The posterior formula whose evidence is the common label-free score."""
+    learn_missing: bool
     state: Floats
     predictions: Floats
     weights: Floats
@@ -302,7 +304,13 @@ def _mean_evidence(stages: Stages, monitor: Monitor) -> float:
     stages.spread(
         monitor.noise, monitor.predictions, sets.values, sets.offsets, monitor.state, monitor.weights, monitor.buffer
     )
-    monitor.state[SCALE] = next_scale(monitor.noise, _mean(monitor.buffer), 1e-12)
+    met = 1.0
+    if monitor.state[MISSING] > 0.0:
+        met = row_total(monitor.weights[: sets.values.size]) / monitor.buffer.size
+    if met > 0.0:
+        monitor.state[SCALE] = next_scale(monitor.noise, _mean(monitor.buffer) / met, 1e-12)
+    if monitor.learn_missing:
+        monitor.state[MISSING] = next_missing(met)
     stages.evidence(
         monitor.noise,
         monitor.predictions,
@@ -374,7 +382,11 @@ def train(
         counters[_EPOCH] += 1
         memory.history[epoch] = memory.totals[0] / memory.totals[1]
         if plan.learn_scale:
-            memory.state[SCALE] = next_scale(formula, memory.totals[2] / memory.totals[1], plan.lowest_scale)
+            if memory.totals[3] > 0.0:
+                memory.state[SCALE] = next_scale(formula, memory.totals[2] / memory.totals[3], plan.lowest_scale)
+            if plan.learn_missing and not use_fixed:
+                # A start's weights sum to one and say nothing about it.
+                memory.state[MISSING] = next_missing(memory.totals[3] / memory.totals[1])
         memory.scales[epoch] = memory.state[SCALE]
         if not math.isfinite(memory.history[epoch]):
             counters[_STOPPED] = 1

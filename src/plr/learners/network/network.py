@@ -72,6 +72,7 @@ class Validation:
     """Rows to judge epochs by, and how: by the method's own loss, by evidence (label-free) and by true labels.
 
     ``sets`` is what the own loss is taken on; ``candidates``, where it differs, what the evidence is taken on.
+    ``log_q`` has the log density of false labels at each candidate of ``sets``, where it is not uniform.
     """
 
     features: Array
@@ -79,6 +80,7 @@ class Validation:
     candidates: CandidateSets | None = None
     truth: Floats | None = None
     rules: tuple[int, ...] = (BY_LOSS,)
+    log_q: Floats | None = None
 
 
 class Progress(NamedTuple):
@@ -185,6 +187,7 @@ def train_network(
         float(settings.second_momentum),
         settings.fixed_epochs if sets.fixed.size else 0,
         rule.learns_scale,
+        rule.learns_missing,
         1e-6 * settings.initial_scale,
         settings.patience if validation is not None else 0,
         settings.stop_rule,
@@ -243,7 +246,7 @@ def _make_memory(
         counters=np.zeros(4, dtype=np.int64),
         random=random.integers(0, 2**63, 1).astype(np.uint64),
         state=rule.initial_state(settings.initial_scale),
-        totals=np.zeros(3),
+        totals=np.zeros(4),
         history=np.full(settings.epochs, np.nan),
         scales=np.full(settings.epochs, np.nan),
     )
@@ -260,9 +263,9 @@ def _make_monitor(validation: Validation | None, parameters: Array, rule: Rule, 
         sets, candidates, truth, rows, entries = empty, empty, NOTHING, 0, 0
     else:
         features = np.ascontiguousarray(validation.features, dtype=parameters.dtype)
-        sets = kernel_sets(validation.sets)
+        sets = kernel_sets(validation.sets, log_q=validation.log_q)
         shown = validation.sets if validation.candidates is None else validation.candidates
-        candidates = kernel_sets(shown)
+        candidates = sets if validation.candidates is None else kernel_sets(shown)
         truth = NOTHING if validation.truth is None else validation.truth
         rows, entries = len(features), max(validation.sets.values.size, shown.values.size)
         wanted[list(validation.rules)] = True
@@ -273,13 +276,14 @@ def _make_monitor(validation: Validation | None, parameters: Array, rule: Rule, 
         candidates=candidates,
         truth=frozen(truth),
         noise=noise.formula,
+        learn_missing=noise.learns_missing,
         state=state,
         predictions=np.empty(rows),
         weights=np.empty(entries),
         buffer=np.empty(rows),
         spare=np.empty(rows),
         order=np.arange(rows, dtype=np.int64),
-        totals=np.zeros(3),
+        totals=np.zeros(4),
         wanted=wanted,
         scores=np.full((epochs, RULES), np.nan),
         best_score=np.full(RULES, np.inf),

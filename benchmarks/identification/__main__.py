@@ -1,0 +1,180 @@
+"""The command: ``python -m benchmarks.identification --help``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import benchmarks.identification as package
+
+if TYPE_CHECKING:
+    from benchmarks.identification.cases import Plan
+    from benchmarks.identification.results import Results
+
+_RESULTS = Path("results/identification")
+# Tables that have the picture of a protocol beside them.
+_WITH_PICTURES = ("oracle",)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    options = _parser().parse_args(arguments)
+    if options.verb == "run":
+        return _run(options)
+    if options.verb == "tables":
+        return _tables(options)
+    from benchmarks.identification.data import EXPORTS, HELD_BACK, MAIN, export
+
+    for path in export(options.datasets or (*MAIN, *HELD_BACK), options.out or EXPORTS):
+        print(path)
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    # Before anything numerical is loaded.
+    for name in package.ONE_THREAD:
+        os.environ.setdefault(name, "1")
+    from benchmarks.identification.measuring import Job
+    from benchmarks.identification.runner import run_jobs
+
+    jobs = [
+        Job.of(case, method, options.quick)
+        for plan in _plans(options).values()
+        for case in plan.cases()
+        for method in plan.methods
+    ]
+    jobs.sort(key=lambda job: job.case.trial)
+    failed = run_jobs(jobs, options.store, workers=options.jobs, shard=options.shard)
+    for line in failed:
+        sys.stderr.write(f"{line['method']} on {line['dataset']}, trial {line['trial']}: {line['error']}\n")
+    return 1 if failed else 0
+
+
+def _tables(options: argparse.Namespace) -> int:
+    from benchmarks.identification.picture import draw
+    from benchmarks.identification.results import Results
+    from benchmarks.identification.store import read_lines
+    from benchmarks.identification.tables import TABLES
+
+    from plr.benchmark.figures import to_png
+    from plr.report.writing import write_files
+
+    lines = read_lines(options.store)
+    if not lines:
+        raise SystemExit(f"{options.store} has no lines; run the command `run` first.")
+    files: dict[str, bytes] = {}
+    for name, plan in _plans(options).items():
+        results = Results(lines, revision=options.revision, quick=options.quick)
+        sheet = TABLES[name](results, plan)
+        made = _made_by(name, plan, options, results)
+        files[f"{name}.md"] = sheet.to_markdown(made)
+        files[f"{name}.csv"] = sheet.to_csv(made)
+        for set_size in plan.set_sizes if name in _WITH_PICTURES else ():
+            files[f"{name}-{set_size}.png"] = to_png(draw(results, plan, set_size))
+        for bar in sheet.bars:
+            print(f"{name}: {str(bar)[2:]}")
+    for path in write_files(options.out, files):
+        print(path)
+    return 0
+
+
+def _made_by(name: str, plan: Plan, options: argparse.Namespace, results: Results) -> str:
+    from benchmarks.identification.methods import METHODS
+    from benchmarks.identification.seeds import SEED
+
+    # A table made with others is the same as one made by itself: it says the command for itself alone.
+    both: list[str] = []
+    for option in ("datasets", "mechanisms", "sizes", "set_sizes", "trials", "rows"):
+        value = getattr(options, option)
+        if value is not None:
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            both += [f"--{option.replace('set_sizes', 'set-size')}", text]
+    both += ["--quick"] if options.quick else []
+    chosen = ["--revision", options.revision] if options.revision else []
+    start = "python -m benchmarks.identification"
+    run, made = (shlex.join(words) for words in (["run", name, *both], ["tables", name, *both, *chosen]))
+    revisions = ", ".join(sorted(results.revisions)) or "none"
+    told = ", ".join(f"`{method}`" for method in plan.methods if METHODS[method].told)
+    return (
+        f"Measured by `{start} {run}` and tabulated by `{start} {made}`.\n"
+        f"Seed {SEED}, trials 0 to {plan.trials - 1}, plr at revision {revisions}.\n"
+        f"No method sees a true label{f' but {told}' if told else ''}."
+    )
+
+
+def _plans(options: argparse.Namespace) -> dict[str, Plan]:
+    """Return the plans asked for, with what the options change in them."""
+    from benchmarks.identification.cases import PLANS
+    from benchmarks.identification.methods import get_method
+
+    for name in options.plans:
+        if name not in PLANS:
+            raise SystemExit(f"There is no table {name!r}; there are {', '.join(PLANS)}.")
+    changed: dict[str, Any] = {}
+    for name in ("datasets", "mechanisms", "methods", "sizes", "set_sizes", "trials", "rows"):
+        value = getattr(options, name, None)
+        if value is not None:
+            changed[name] = value
+    for method in changed.get("methods", ()):
+        get_method(method)
+    plans = {name: PLANS[name] for name in options.plans or PLANS}
+    if len(plans) > 1 and not changed.keys() <= {"methods", "trials"}:
+        raise SystemExit("Name one table to change its cases.")
+    return {name: replace(plan, **changed) for name, plan in plans.items()}
+
+
+def _parser() -> argparse.ArgumentParser:
+    from benchmarks.identification.store import STORE
+
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.identification",
+        description=package.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser("run", help="measure the cases of some tables, or of all")
+    tables = verbs.add_parser("tables", help="make some tables, or all, from what was measured")
+    for verb in (run, tables):
+        verb.add_argument("plans", nargs="*", metavar="TABLE", help="names of tables; all where none is given")
+        verb.add_argument("--store", type=Path, default=STORE, help="folder of the lines")
+        verb.add_argument("--datasets", type=_names)
+        verb.add_argument("--mechanisms", type=_names)
+        verb.add_argument("--sizes", type=_numbers, help="numbers of false labels, such as 4,16")
+        verb.add_argument("--set-size", dest="set_sizes", type=_names, help="upto, fixed or upto,fixed")
+        verb.add_argument("--trials", type=int, help="how many trials")
+        verb.add_argument("--rows", type=int, help="at most so many training rows")
+        verb.add_argument("--quick", action="store_true", help="few epochs: to see that everything runs")
+    run.add_argument("--methods", type=_names)
+    run.add_argument("--jobs", type=int, default=1, help="processes at the same time, one thread each")
+    run.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="measure one part of N, from 1 to N")
+    tables.add_argument("--out", type=Path, default=_RESULTS, help="folder to write into")
+    tables.add_argument("--revision", default="", help="take only lines measured at a revision that begins so")
+    export = verbs.add_parser("export", help="write data sets as arrays, for a machine without the data packages")
+    export.add_argument("--datasets", type=_names)
+    export.add_argument("--out", type=Path)
+    return parser
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in _names(text))
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
+    return int(number), int(count)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

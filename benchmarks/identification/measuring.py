@@ -1,0 +1,137 @@
+"""One line: what was measured of one method on one case."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import traceback
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from benchmarks.identification.cases import Case, Problem, make_problem
+from benchmarks.identification.methods import Method, Outcome, get_method
+from benchmarks.identification.seeds import SEED, training_seed
+
+__all__ = ["Job", "judge", "measure", "revision_of_plr"]
+
+# Raised whenever the same case and method would give other numbers for a reason outside of plr.
+_ENGINE = 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """A method to be measured on a case."""
+
+    case: Case
+    method: str
+    quick: bool = False
+
+    @classmethod
+    def of(cls, case: Case, method: str, quick: bool = False) -> Job:
+        """Return the job, with the case of true labels where the method does not look at candidates."""
+        looks = get_method(method).candidates
+        return cls(case if looks else case.with_truth(), method, quick)
+
+    @property
+    def key(self) -> str:
+        """Hash of all that decides the result, plr's revision aside, and of nothing else."""
+        options = get_method(self.method, quick=self.quick).options
+        decisive = [_ENGINE, SEED, asdict(self.case), self.method, dict(options)]
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+def measure(job: Job) -> dict[str, Any]:
+    """Run a method on a case; a failure is a line as well."""
+    method = get_method(job.method, quick=job.quick)
+    seed = training_seed(job.case.dataset, job.case.trial)
+    line: dict[str, Any] = {"key": job.key, **asdict(job.case), "method": job.method, "seed": seed}
+    line["revision"] = revision_of_plr()
+    begun = time.perf_counter()
+    try:
+        problem = make_problem(job.case)
+        begun = time.perf_counter()
+        outcome = method(problem.X, problem.S, problem.X_test, seed, problem.truth)
+        line["seconds"] = round(time.perf_counter() - begun, 3)
+        return line | judge(outcome, problem, method)
+    except Exception as error:
+        line["seconds"] = round(time.perf_counter() - begun, 3)
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"
+        return line | {"error": message}
+
+
+def judge(outcome: Outcome, problem: Problem, method: Method) -> dict[str, Any]:
+    """Compare what a method gave back with the truth."""
+    found: dict[str, Any] = {
+        "train_rows": len(problem.truth),
+        "test_rows": len(problem.y_test),
+        "test_mse": _mse(outcome.prediction, problem.y_test),
+        "score": None if outcome.score is None else float(outcome.score),
+        "details": outcome.details,
+    }
+    if not np.isfinite(found["test_mse"]):
+        raise FloatingPointError("a prediction is not finite")
+    if outcome.probabilities is not None and method.candidates:
+        found |= _identified(np.asarray(outcome.probabilities), problem)
+    if outcome.selection is not None:
+        found["selection"] = _compare_choices(outcome, problem)
+    return found
+
+
+def _identified(probabilities: Any, problem: Problem) -> dict[str, Any]:
+    """Return how often the most probable candidate is the truth, and the probability that the truth got.
+
+    Rows without their truth do not count. Rows with one candidate are right by themselves, so that those with several
+    are counted apart as well.
+    """
+    S, counts = problem.S, problem.present
+    is_true = S.values == problem.truth[S.row_index]
+    # Of equals the first is taken, as `identify` does.
+    ordered = np.lexsort((np.arange(S.values.size), -probabilities, S.row_index))
+    right = is_true[ordered[S.offsets[:-1]]]
+    of_truth = np.bincount(S.row_index, probabilities * is_true, len(S))
+    several = counts & (S.sizes > 1)
+    return {
+        "accuracy": float(right[counts].mean()),
+        "accuracy_of_several": float(right[several].mean()) if several.any() else None,
+        "probability_of_truth": float(of_truth[counts].mean()),
+    }
+
+
+def _compare_choices(outcome: Outcome, problem: Problem) -> dict[str, Any]:
+    """Return what was chosen without labels, and what true labels of the same held-out rows would have chosen."""
+    selection = outcome.selection
+    assert selection is not None
+    errors = [_mse(prediction, problem.truth) for prediction in selection.held_out]
+    by_truth = int(np.argmin(errors))
+    same = by_truth == selection.chosen
+    prediction = outcome.prediction if same else selection.predict_test(by_truth)
+    return {
+        "settings": list(selection.settings),
+        "scores": [float(score) for score in selection.scores],
+        "held_out_mse": errors,
+        "chosen": selection.chosen,
+        "chosen_by_truth": by_truth,
+        "test_mse_by_truth": _mse(prediction, problem.y_test),
+    }
+
+
+def _mse(prediction: Any, truth: Any) -> float:
+    return float(np.mean((np.asarray(prediction, dtype=np.float64) - truth) ** 2))
+
+
+@cache
+def revision_of_plr() -> str:
+    """Return the revision of plr, from the environment (PLR_REVISION) or its repository."""
+    given = os.environ.get("PLR_REVISION")
+    if given:
+        return given
+    try:
+        from plr.benchmark.machine import revision
+    except ImportError:
+        return "unknown"
+    return revision() or "unknown"

@@ -1,0 +1,333 @@
+"""Methods: each is given training rows with candidate sets, and predicts test rows.
+
+    method(X, S, X_test, seed, truth) -> Outcome
+
+``truth`` holds the training rows' true labels. Only methods that are `told` them get them; to all others it is None.
+
+To change what is compared, edit `SETTINGS` (what the same-network methods choose from), `make_default` (the default
+under test, used by every method whose name begins with ``default`` and by the oracle) or `run_oracle`. Everything that
+decides a method's result besides plr itself belongs in its ``options``: they are part of a line's identity, so that
+lines measured with others are not taken for its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold
+
+from plr import CandidateSets, PartialLabelRegressor
+from plr.learners import MLP, Task
+from plr.losses import Squared
+from plr.selection import fit_noise
+from plr.start import Density
+from plr.weighting import Posterior, Progressive
+from plr.weighting.base import Weighting
+from plr.weighting.rule import Rule
+
+__all__ = ["METHODS", "SETTINGS", "Method", "Outcome", "Selection", "get_method", "make_default"]
+
+Floats = NDArray[np.float64]
+
+SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
+    "progressive": ({"beta2": 1.0}, {"beta2": 3.0}, {"beta2": 10.0}, {"beta2": 30.0}),
+    "posterior": (
+        {"noise": "student"},
+        {"noise": "student", "degrees": 10.0},
+        {"noise": "laplace"},
+        {"noise": "gaussian"},
+    ),
+}
+"""What each weighting chooses from, label-free: as many settings each, of the weighting alone, the network the same."""
+
+NETWORK: dict[str, Any] = {"hidden": (20, 30, 10), "activation": "relu", "scale_target": True}
+"""The paper's network, all ReLU, with scaled labels."""
+
+NETWORKS = 3
+SELECTION_FOLDS = 3
+START_FOLDS = 5
+ORACLE_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """A choice made without labels, in full, so that it can be compared with the choice that labels would have made.
+
+    Attributes
+    ----------
+    settings : sequence of dict
+        What there was to choose from.
+    scores : ndarray of shape (settings,)
+        Label-free scores, the higher the better.
+    held_out : ndarray of shape (settings, rows)
+        Predictions of the training rows by models that have not seen them.
+    chosen : int
+    predict_test : callable
+        Predictions of the test rows with the setting of that number.
+    """
+
+    settings: tuple[dict[str, Any], ...]
+    scores: Floats
+    held_out: Floats
+    chosen: int
+    predict_test: Callable[[int], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a method gives back.
+
+    Attributes
+    ----------
+    prediction : ndarray
+        Of the test rows.
+    probabilities : ndarray or None
+        Of the training rows' candidates, flat, by models that have not seen the row.
+    score : float or None
+        Mean log likelihood of held-out candidates: known without labels, comparable on the same rows.
+    details : dict
+        Anything worth keeping, as plain values.
+    selection : Selection or None
+    """
+
+    prediction: Floats
+    probabilities: Floats | None = None
+    score: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    selection: Selection | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named method.
+
+    Attributes
+    ----------
+    run : callable
+        Fits and predicts: ``run(X, S, X_test, seed, truth, **options)``.
+    options : dict
+        Part of a line's identity.
+    told : bool
+        Whether it gets the true labels.
+    candidates : bool
+        Whether it looks at candidate sets; one that does not is measured once for all ways to hide the labels.
+    """
+
+    run: Callable[..., Outcome]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    told: bool = False
+    candidates: bool = True
+
+    def __call__(
+        self, X: NDArray[np.float32], S: CandidateSets, X_test: NDArray[np.float32], seed: int, truth: Floats
+    ) -> Outcome:
+        """Run the method; true labels go no further than to methods that are told them."""
+        return self.run(X, S, X_test, seed, truth if self.told else None, **self.options)
+
+
+# The same network
+
+
+def run_network(
+    X: NDArray[np.float32],
+    S: CandidateSets,
+    X_test: NDArray[np.float32],
+    seed: int,
+    truth: Floats | None,  # noqa: ARG001
+    *,
+    weighting: str,
+    start: bool,
+    settings: tuple[dict[str, Any], ...],
+    network: dict[str, Any],
+    networks: int,
+    folds: int,
+) -> Outcome:
+    """Choose a weighting's setting by held-out likelihood, then average networks fitted to all rows with it."""
+    weights = _start_weights(X, S, seed) if start else None
+
+    def fit(rows: NDArray[np.int64] | slice, setting: dict[str, Any], number: int) -> PartialLabelRegressor:
+        # A row's start weights were made without its fold, and a held-out row's own are never looked at.
+        given = None if weights is None else Given(weights[_candidates_of(S, rows)])
+        model = _network_regressor(_weighting(weighting, setting), network, seed + number, given)
+        return model.fit(X[rows], S[rows])
+
+    splits = list(KFold(folds, shuffle=True, random_state=seed).split(X))
+    held_out = np.empty((len(settings), len(S)))
+    for number, setting in enumerate(settings):
+        for fold, (train, rest) in enumerate(splits):
+            held_out[number, rest] = fit(train, setting, 100 + fold).predict(X[rest])
+    noises = [fit_noise(prediction, S) for prediction in held_out]
+    scores = np.array(
+        [np.mean(noise.log_likelihood(p, S)) for noise, p in zip(noises, held_out, strict=True)], dtype=np.float64
+    )
+    chosen = int(scores.argmax())
+
+    def predict_test(number: int) -> Floats:
+        found = [fit(slice(None), settings[number], member).predict(X_test) for member in range(networks)]
+        return np.asarray(np.mean(found, axis=0))
+
+    return Outcome(
+        predict_test(chosen),
+        noises[chosen].probabilities(held_out[chosen], S),
+        float(scores[chosen]),
+        {"noise_scale": noises[chosen].scale},
+        Selection(settings, scores, held_out, chosen, predict_test),
+    )
+
+
+def run_supervised(
+    X: NDArray[np.float32],
+    S: CandidateSets,  # noqa: ARG001
+    X_test: NDArray[np.float32],
+    seed: int,
+    truth: Floats | None,
+    *,
+    network: dict[str, Any],
+    networks: int,
+) -> Outcome:
+    """Average networks fitted to the true labels."""
+    models = [_network_regressor(Posterior(), network, seed + number).fit(X, truth) for number in range(networks)]
+    return Outcome(np.mean([model.predict(X_test) for model in models], axis=0))
+
+
+class Given:
+    """A start whose weights are known already."""
+
+    def __init__(self, flat: Floats) -> None:
+        self.flat = flat
+
+    def weights(self, task: Task, cv: object) -> Floats:  # noqa: ARG002
+        """Return the weights that were given."""
+        return self.flat
+
+
+def _start_weights(X: NDArray[np.float32], S: CandidateSets, seed: int) -> Floats:
+    """Return the density start's weights, made once for all settings and networks: they do not depend on either."""
+    task = Task(np.asarray(X, dtype=np.float64), S, Rule(Posterior(), Squared()), seed=seed, n_jobs=1)
+    return Density().weights(task, START_FOLDS)
+
+
+def _network_regressor(
+    weighting: Weighting, network: dict[str, Any], seed: int, start: Given | None = None
+) -> PartialLabelRegressor:
+    # None rather than left out: what is left out may come to mean a start.
+    return PartialLabelRegressor(MLP(**network), weighting, start=start, random_state=seed % 2**31, n_jobs=1)
+
+
+def _weighting(name: str, setting: dict[str, Any]) -> Weighting:
+    return Progressive(**setting) if name == "progressive" else Posterior(**setting)
+
+
+def _candidates_of(S: CandidateSets, rows: NDArray[np.int64] | slice) -> NDArray[np.int64]:
+    """Return the flat places of some rows' candidates, row after row."""
+    chosen = np.arange(len(S))[rows]
+    return np.concatenate([np.arange(S.offsets[row], S.offsets[row + 1]) for row in chosen])
+
+
+# Out of the box
+
+
+def make_default(seed: int, **parameters: Any) -> PartialLabelRegressor:
+    """Return the default under test."""
+    return PartialLabelRegressor(random_state=seed, n_jobs=1, **parameters)
+
+
+def run_default(
+    X: NDArray[np.float32],
+    S: CandidateSets,
+    X_test: NDArray[np.float32],
+    seed: int,
+    truth: Floats | None,  # noqa: ARG001
+    **parameters: Any,
+) -> Outcome:
+    """Fit the default, with or without some parameter changed."""
+    begun = time.perf_counter()
+    model = make_default(seed, **parameters).fit(X, S)
+    details: dict[str, Any] = {"fit_seconds": round(time.perf_counter() - begun, 3)}
+    details |= {"learner": _describe(model.learner_), "weighting": _describe(model.weighting_)}
+    details["noise_scale"] = float(model.noise_scale_)
+    return Outcome(model.predict(X_test), model.identify().probabilities, None, details)
+
+
+def run_default_supervised(
+    X: NDArray[np.float32],
+    S: CandidateSets,  # noqa: ARG001
+    X_test: NDArray[np.float32],
+    seed: int,
+    truth: Floats | None,
+    **parameters: Any,
+) -> Outcome:
+    """Fit the default to the true labels."""
+    model = make_default(seed, **parameters).fit(X, truth)
+    return Outcome(model.predict(X_test), details={"learner": _describe(model.learner_)})
+
+
+def run_oracle(
+    X: NDArray[np.float32],
+    S: CandidateSets,
+    X_test: NDArray[np.float32],
+    seed: int,
+    truth: Floats | None,
+    *,
+    folds: int,
+    **parameters: Any,
+) -> Outcome:
+    """Fit the default to labels weighed by a model that knows the truth of all rows but the one it weighs.
+
+    Squared loss with weights that stay is squared loss on the weighted mean label, so that one plain fit does it.
+    """
+    assert truth is not None
+    held_out = np.empty(len(S))
+    for fold, (train, rest) in enumerate(KFold(folds, shuffle=True, random_state=seed).split(X)):
+        model = make_default((seed + fold + 1) % 2**31, **parameters).fit(X[train], truth[train])
+        held_out[rest] = model.predict(X[rest])
+    noise = fit_noise(held_out, CandidateSets(truth, np.arange(len(truth) + 1)))
+    weights = noise.probabilities(held_out, S)
+    label = np.bincount(S.row_index, weights * S.values, len(S))
+    prediction = make_default(seed, **parameters).fit(X, label).predict(X_test)
+    return Outcome(prediction, weights, None, {"noise_scale": noise.scale})
+
+
+def _describe(part: object) -> str:
+    return " ".join(str(part).split())
+
+
+_SAME = {"network": NETWORK, "networks": NETWORKS}
+
+
+def _same_network(weighting: str, start: bool = False) -> Method:
+    options = {"weighting": weighting, "start": start, "settings": SETTINGS[weighting], "folds": SELECTION_FOLDS}
+    return Method(run_network, options | _SAME)
+
+
+METHODS: dict[str, Method] = {
+    "supervised": Method(run_supervised, _SAME, told=True, candidates=False),
+    "progressive": _same_network("progressive"),
+    "posterior": _same_network("posterior"),
+    "posterior+start": _same_network("posterior", start=True),
+    "default": Method(run_default),
+    "default-supervised": Method(run_default_supervised, told=True, candidates=False),
+    "default-progressive": Method(run_default, {"weighting": "progressive"}),
+    "oracle": Method(run_oracle, {"folds": ORACLE_FOLDS}, told=True),
+}
+"""Every method by name."""
+
+
+def get_method(name: str, *, quick: bool = False) -> Method:
+    """Return a method by name; a quick one trains one network for few epochs, to see that everything runs."""
+    if name not in METHODS:
+        raise SystemExit(f"There is no method {name!r}; there are {', '.join(METHODS)}.")
+    method = METHODS[name]
+    if not quick:
+        return method
+    options = dict(method.options)
+    if "network" in options:
+        options |= {"network": options["network"] | {"epochs": 10}, "networks": 1}
+    else:
+        options |= {"learner": MLP(epochs=10)}
+    return replace(method, options=options)

@@ -1,0 +1,298 @@
+"""One chain of draws: labels given the kernel, and the kernel given labels, in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from plr.candidates import CandidateSets
+from plr.learners.gaussian_process.kernel import Kernel
+from plr.learners.weighted import draw_candidates
+from plr.weighting.rule import Rule, row_sums
+
+__all__ = ["Chain", "Plan", "Problem", "run_chain"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+# A row's own say in its prediction; at one, nothing would be left to predict it from.
+_HIGHEST_LEVERAGE = 0.999
+# Columns of labels that the kernel is learned from.
+_DRAWS = 10
+# First labels are drawn from the squares of the start's weights: it is surer than it knows.
+_SHARPER = 2.0
+# Fewer rows than this are not set aside as sure.
+_FEWEST_SURE = 200
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is learned from: scaled features and labels, and what goes with each row.
+
+    ``odds`` are prior over density of false labels, ``missing`` the probability that the truth is not in a set.
+    """
+
+    X: Floats
+    S: CandidateSets
+    weight: Floats
+    odds: Floats
+    missing: Floats
+    start: Floats | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a chain is and how much of the data it looks at.
+
+    ``rounds`` of learning the kernel from ``kernel_rows`` random rows by ``steps`` steps, each followed by ``sweeps``
+    over all rows. The function has ``features`` features on the way, and ``last_features`` in the end.
+    """
+
+    rounds: int
+    sweeps: int
+    steps: int
+    kernel_rows: int
+    features: int
+    last_features: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What a chain found: a function, and for the training rows what all other rows say.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    places, root, coefficients : ndarrays
+        The function: covariance with ``places``, whitened by ``root``, times ``coefficients``.
+    weights : ndarray, one entry per candidate
+    unseen : ndarray of shape (n,)
+        Predictions without the row itself.
+    noise_scales, evidence : ndarrays, one entry per round
+    """
+
+    kernel: Kernel
+    places: Floats
+    root: Floats
+    coefficients: Floats
+    weights: Floats
+    unseen: Floats
+    noise_scales: Floats
+    evidence: Floats
+
+    def predict(self, X: Floats) -> Floats:
+        """Return the function's mean for scaled features, in scaled labels."""
+        found: Floats = _features(self.kernel, self.places, self.root, X) @ self.coefficients
+        return found
+
+
+@dataclass(frozen=True)
+class _System:
+    """The linear system behind the function, for one kernel."""
+
+    root: Floats
+    features: Floats
+    gain: Floats
+    leverage: Floats
+
+    @classmethod
+    def of(cls, kernel: Kernel, places: Floats, problem: Problem) -> _System:
+        root = kernel.root(places)
+        features = _features(kernel, places, root, problem.X)
+        precision = (features * problem.weight[:, None]).T @ features
+        precision[np.diag_indices(len(places))] += kernel.noise
+        factor = linalg.cho_factor(precision, lower=True, check_finite=False)
+        solved = linalg.cho_solve(factor, features.T, check_finite=False).T
+        gain = np.ascontiguousarray(solved * problem.weight[:, None])
+        leverage = np.minimum((features * gain).sum(axis=1), _HIGHEST_LEVERAGE)
+        return cls(root, features, gain, leverage)
+
+    def coefficients(self, labels: Floats) -> Floats:
+        return np.ascontiguousarray(self.gain.T @ labels)
+
+    def unseen(self, labels: Floats) -> Floats:
+        fitted = self.features @ self.coefficients(labels)
+        found: Floats = (fitted - self.leverage * labels) / (1.0 - self.leverage)
+        return found
+
+
+def run_chain(problem: Problem, plan: Plan, rule: Rule, seed: int, use_start: bool) -> Chain:
+    """Run one chain.
+
+    Where no candidate is in doubt there is nothing to draw. Under weightings other than the posterior, labels are not
+    drawn: they are the candidates' means under the rule's weights around the unseen predictions.
+    """
+    random = np.random.default_rng(seed)
+    rows, columns = problem.X.shape
+    places = problem.X[random.permutation(rows)[: plan.last_features]]
+    if problem.S.values.size == rows and not problem.missing.any():
+        return _fit_labels(problem, plan, places, random)
+    if not rule.learns_scale:
+        return _fit_rule(problem, plan, places, rule, random)
+    return _Sampler(problem, plan, places, random, problem.start if use_start else None).run(Kernel.prior(columns))
+
+
+def _fit_labels(problem: Problem, plan: Plan, places: Floats, random: np.random.Generator) -> Chain:
+    labels = problem.S.values
+    chosen = _some(len(labels), 2 * plan.kernel_rows, random)
+    kernel = Kernel.prior(problem.X.shape[1])
+    kernel = kernel.learned(problem.X[chosen], labels[chosen, None], problem.weight[chosen], 10 * plan.steps)
+    return _finish(kernel, places, problem, labels, np.ones(labels.size), [kernel.noise], [0.0])
+
+
+def _fit_rule(problem: Problem, plan: Plan, places: Floats, rule: Rule, random: np.random.Generator) -> Chain:
+    S, weights = problem.S, np.array(problem.S.prior_or_uniform)
+    kernel, state = Kernel.prior(problem.X.shape[1]), rule.initial_state()
+    scales, losses = [], []
+    for _ in range(plan.rounds):
+        labels = row_sums(weights * S.values, S)
+        chosen = _some(len(S), plan.kernel_rows, random)
+        kernel = kernel.learned(problem.X[chosen], labels[chosen, None], problem.weight[chosen], plan.steps)
+        system = _System.of(kernel, places[: plan.features], problem)
+        found = rule.evaluate(system.unseen(labels), S, state)
+        weights = found.weights
+        scales.append(kernel.noise)
+        losses.append(-float(found.loss.mean()))
+    return _finish(kernel, places, problem, row_sums(weights * S.values, S), weights, scales, losses)
+
+
+class _Sampler:
+    """The state of a chain, and its rounds."""
+
+    def __init__(
+        self, problem: Problem, plan: Plan, places: Floats, random: np.random.Generator, start: Floats | None
+    ) -> None:
+        self.problem, self.plan, self.places, self.random = problem, plan, places, random
+        S = problem.S
+        first = S.prior_or_uniform
+        if start is not None:
+            first = start**_SHARPER
+            first = first / row_sums(first, S)[S.row_index]
+        self.sure = None if start is None else np.maximum.reduceat(first, S.offsets[:-1])
+        self.draws = np.stack([S.values[draw_candidates(S, first, random)] for _ in range(_DRAWS)], axis=1)
+        self.labels = np.ascontiguousarray(self.draws[:, 0])
+        self.order = np.arange(len(S))
+        self.generator = random.integers(0, 2**63, 1).astype(np.uint64)
+        self.densities = np.empty(int(S.sizes.max()))
+
+    def run(self, kernel: Kernel) -> Chain:
+        """Learn the kernel and draw the labels in turn; what the last third of the rounds say is averaged."""
+        S, plan = self.problem.S, self.plan
+        places = self.places[: plan.features]
+        first_kept = 2 * plan.rounds // 3
+        shares, expected = np.zeros(S.values.size), np.zeros(len(S))
+        parameters = np.zeros_like(kernel.parameters)
+        scales, evidence = [], []
+        for done in range(plan.rounds):
+            kernel = self._learn(kernel, done)
+            system = _System.of(kernel, places, self.problem)
+            if done == 0 and self.sure is not None:
+                self._trust_the_sure(system, kernel)
+            probability, mean, score = self._draw_labels(system, kernel)
+            scales.append(kernel.noise)
+            evidence.append(float(np.average(score, weights=self.problem.weight)))
+            if done >= first_kept:
+                shares += probability
+                expected += mean
+                parameters += kernel.parameters
+        kept = plan.rounds - first_kept
+        total = row_sums(shares, S)[S.row_index]
+        weights = np.where(total > 0, shares / np.where(total > 0, total, 1.0), S.prior_or_uniform)
+        kernel = Kernel(parameters / kept)
+        return _finish(kernel, self.places, self.problem, expected / kept, weights, scales, evidence)
+
+    def _learn(self, kernel: Kernel, done: int) -> Kernel:
+        problem, plan = self.problem, self.plan
+        chosen = _some(len(problem.S), plan.kernel_rows, self.random)
+        steps = plan.steps
+        if done == 0:
+            steps *= 2
+            if self.sure is not None:
+                # By the rows that the start is sure of, in part at random: the others' labels would pass for noise.
+                worth = self.sure * self.random.uniform(0.8, 1.0, len(self.sure))
+                chosen = np.sort(np.argsort(-worth, kind="stable")[: plan.kernel_rows])
+        return kernel.learned(problem.X[chosen], self.draws[chosen], problem.weight[chosen], steps)
+
+    def _trust_the_sure(self, system: _System, kernel: Kernel) -> None:
+        """Give rows that the start is not sure of the labels that the others predict, until they are drawn."""
+        assert self.sure is not None
+        rows = len(self.labels)
+        surest = np.argsort(-self.sure, kind="stable")[: max(rows // 3, min(rows, _FEWEST_SURE))]
+        known = system.features[surest]
+        weight = self.problem.weight[surest]
+        precision = (known * weight[:, None]).T @ known
+        precision[np.diag_indices(known.shape[1])] += kernel.noise
+        coefficients = linalg.solve(precision, known.T @ (weight * self.labels[surest]), assume_a="pos")
+        guessed = system.features @ coefficients
+        guessed[surest] = self.labels[surest]
+        self.labels = np.ascontiguousarray(guessed)
+
+    def _draw_labels(self, system: _System, kernel: Kernel) -> tuple[Floats, Floats, Floats]:
+        from plr.learners.gaussian_process._sampling import sweep
+
+        problem, S, sweeps = self.problem, self.problem.S, self.plan.sweeps
+        noise = kernel.noise / problem.weight
+        coefficients = system.coefficients(self.labels)
+        shares, expected, evidence = np.zeros(S.values.size), np.zeros(len(S)), np.zeros(len(S))
+        kept = sweeps - sweeps // 2
+        spare = np.linspace(sweeps // 2, sweeps - 1, _DRAWS).astype(np.int64)
+        draws = np.empty((len(S), _DRAWS))
+        for done in range(sweeps):
+            keep = done >= sweeps // 2
+            sweep(
+                system.features,
+                system.gain,
+                system.leverage,
+                noise,
+                S.values,
+                S.offsets,
+                problem.odds,
+                problem.missing,
+                self.labels,
+                coefficients,
+                self.order,
+                self.generator,
+                self.densities,
+                keep,
+                shares,
+                expected,
+                evidence,
+            )
+            draws[:, spare == done] = self.labels[:, None]
+        self.draws = draws
+        return shares / kept, expected / kept, evidence / kept
+
+
+def _finish(
+    kernel: Kernel,
+    places: Floats,
+    problem: Problem,
+    labels: Floats,
+    weights: Floats,
+    noise: list[float],
+    evidence: list[float],
+) -> Chain:
+    system = _System.of(kernel, places, problem)
+    return Chain(
+        kernel,
+        places,
+        system.root,
+        system.coefficients(labels),
+        weights,
+        system.unseen(labels),
+        np.sqrt(np.array(noise)),
+        np.array(evidence),
+    )
+
+
+def _features(kernel: Kernel, places: Floats, root: Floats, X: Floats) -> Floats:
+    covariance = kernel.covariance(places, X)
+    whitened = linalg.solve_triangular(root, covariance, lower=True, check_finite=False, overwrite_b=True)
+    return np.ascontiguousarray(whitened.T)
+
+
+def _some(rows: int, most: int, random: np.random.Generator) -> Rows:
+    return np.sort(random.permutation(rows)[:most])

@@ -1,0 +1,209 @@
+"""The Gaussian-process learner: a smooth function, and draws of which candidates are true, in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.parallel import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from plr._codes import MISSING, SQUARED
+from plr._parameters import check_integer, check_number
+from plr.candidates import CandidateSets
+from plr.errors import ParameterError
+from plr.learners.base import Learner, Report, Task
+from plr.learners.encoding import Encoding, learn_encoding
+from plr.learners.gaussian_process.chain import Chain, Plan, Problem, run_chain
+from plr.learners.rows import take_rows
+from plr.learners.scaling import Affine, learn_target, rescaled
+from plr.weighting.rule import row_sums, thread_count
+
+__all__ = ["FittedGaussianProcess", "GaussianProcess"]
+
+Floats = NDArray[np.float64]
+
+# Beyond this many rows a chain is shorter, and begins with the start, if there is one, in every case.
+_MANY = 2000
+# Rows that are predicted at a time: the features of all of them would not fit into memory.
+_AT_A_TIME = 20_000
+
+
+@dataclass(frozen=True)
+class FittedGaussianProcess:
+    """The functions that the chains found, with the scaling around them.
+
+    Attributes
+    ----------
+    chains : tuple of Chain
+    out_of_fold : ndarray of shape (n,)
+        Predictions of the training rows, each from what all other rows say.
+    weights : ndarray, one entry per candidate of the training rows
+        How often each was drawn, or would have been.
+    report : Report
+        Its loss is minus the mean log likelihood of the candidate sets, given the labels drawn for other rows.
+    """
+
+    chains: tuple[Chain, ...]
+    encoding: Encoding
+    target: Affine
+    out_of_fold: Floats
+    weights: Floats
+    report: Report
+
+    def predict(self, X: Floats) -> Floats:
+        """Return one prediction per row, in the units of the labels."""
+        found = np.empty(len(X))
+        with threadpool_limits(1, user_api="blas"):
+            for first in range(0, len(X), _AT_A_TIME):
+                part = self.encoding.apply(X[first : first + _AT_A_TIME])
+                found[first : first + _AT_A_TIME] = np.mean([chain.predict(part) for chain in self.chains], axis=0)
+        return self.target.undo(found)
+
+
+class GaussianProcess(Learner):
+    """A Gaussian process, for some hundred to some thousand rows.
+
+    The function is smooth, with a length for each column, plus linear. Which candidate of a row is true is drawn, again
+    and again, from what the labels drawn for all other rows predict for it; the kernel and the noise are learned
+    from the labels drawn. As the function takes shape the noise narrows by itself, and a row never judges its own
+    candidates. Several such chains, begun differently, are averaged: where they disagree, the candidates have not
+    decided.
+
+    Parameters
+    ----------
+    chains : int or "auto", default="auto"
+        ``"auto"``: 6, and 3 above 2,000 rows. Where there is a start, every second chain begins with it, and above
+        2,000 rows every one does.
+    rounds : int or "auto", default="auto"
+        How often the kernel is learned in each chain. ``"auto"``: 40, and 20 above 2,000 rows.
+    features : int, default=500
+        Number of rows whose covariances the function is made of, at most. While labels are drawn it is three fifths.
+    most_rows : int, default=10000
+        A chain sees so many rows, at most, drawn at random; the others are judged by the function found.
+    outliers : float, default=0.01
+        Share of the rows whose truth may be far from what the function allows, so that no candidate has to be believed.
+        Where the weighting says how often the truth is missing, that counts instead.
+
+    Notes
+    -----
+    The noise is Gaussian whatever the weighting's family is, and the loss is squared. Under a weighting other than
+    ``posterior`` nothing is drawn: labels are the candidates' means under the rule's weights.
+
+    With the same seed the result is the same to the bit, whatever ``n_jobs`` is.
+
+    Examples
+    --------
+    >>> from plr.learners import GaussianProcess
+    >>> GaussianProcess(chains=12, rounds=60)
+    GaussianProcess(chains=12, rounds=60)
+    """
+
+    takes = "table"
+    takes_missing = True
+
+    def __init__(
+        self,
+        chains: int | str = "auto",
+        rounds: int | str = "auto",
+        features: int = 500,
+        most_rows: int = 10_000,
+        outliers: float = 0.01,
+    ) -> None:
+        self.chains = chains
+        self.rounds = rounds
+        self.features = features
+        self.most_rows = most_rows
+        self.outliers = outliers
+
+    def fit(self, task: Task) -> FittedGaussianProcess:
+        """Run the chains."""
+        if task.rule.formula.loss != SQUARED:
+            raise ParameterError("GaussianProcess has the squared loss only; for others there are mlp and boosting.")
+        if task.validation is not None:
+            raise ParameterError("GaussianProcess has no epochs to choose from, and no use for validation rows.")
+        most = check_integer("most_rows", self.most_rows, low=2)
+        chains, plan = self._plan(min(len(task.S), most))
+        chosen = _rows_seen(task, most)
+        seen = task if chosen is None else take_rows(task, chosen)
+        encoding = learn_encoding(seen.X, seen.categorical, seen.sample_weight)
+        target = learn_target(seen.S, seen.sample_weight, active=True, single_precision=False)
+        problem = self._problem(seen, encoding, target)
+        many = len(seen.S) > _MANY
+        seeds = np.random.SeedSequence(task.seed).generate_state(chains)
+        # The last bits of a product depend on the number of threads, so each chain has one.
+        with threadpool_limits(1, user_api="blas"):
+            found = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads")(
+                delayed(run_chain)(problem, plan, task.rule, int(seed), many or number % 2 == 1)
+                for number, seed in enumerate(seeds)
+            )
+        model = self._collect(tuple(found), encoding, target)
+        return model if chosen is None else self._judge_the_rest(model, task, chosen)
+
+    def _plan(self, rows: int) -> tuple[int, Plan]:
+        many = rows > _MANY
+        chains = (3 if many else 6) if self.chains == "auto" else check_integer("chains", self.chains, low=1)
+        rounds = (20 if many else 40) if self.rounds == "auto" else check_integer("rounds", self.rounds, low=1)
+        features = check_integer("features", self.features, low=1)
+        return chains, Plan(rounds, 12 if many else 20, 4, 300 if many else 200, -(-3 * features // 5), features)
+
+    def _problem(self, task: Task, encoding: Encoding, target: Affine) -> Problem:
+        S = rescaled(task.S, target)
+        share = check_number("outliers", self.outliers, low=0.0, below=1.0)
+        if task.rule.may_miss:
+            missing = np.full(len(S), float(task.rule.initial_state()[MISSING]))
+        else:
+            missing = np.where(S.sizes > 1, share, 0.0)
+        weight = np.ones(len(S))
+        if task.sample_weight is not None:
+            weight = task.sample_weight / task.sample_weight.mean()
+        odds = S.prior_or_uniform * (1.0 - missing[S.row_index]) * _inverse_density(task, S, target)
+        return Problem(encoding.apply(task.X), S, weight, odds, missing, task.start)
+
+    @staticmethod
+    def _collect(chains: tuple[Chain, ...], encoding: Encoding, target: Affine) -> FittedGaussianProcess:
+        evidence = np.mean([chain.evidence for chain in chains], axis=0)
+        scales = np.mean([chain.noise_scales for chain in chains], axis=0) * float(target.scale)
+        return FittedGaussianProcess(
+            chains,
+            encoding,
+            target,
+            target.undo(np.mean([chain.unseen for chain in chains], axis=0)),
+            np.mean([chain.weights for chain in chains], axis=0),
+            Report(rounds=len(evidence), loss=-evidence, noise_scale=scales),
+        )
+
+    @staticmethod
+    def _judge_the_rest(model: FittedGaussianProcess, task: Task, chosen: NDArray[np.int64]) -> FittedGaussianProcess:
+        """Weigh the candidates of rows that no chain has seen by the noise around their predictions."""
+        prediction = model.predict(task.X)
+        prediction[chosen] = model.out_of_fold
+        scale = float(model.report.noise_scale[-1])
+        S = task.S
+        distance = (S.values - prediction[S.row_index]) / scale
+        nearest = np.minimum.reduceat(np.abs(distance), S.offsets[:-1])[S.row_index]
+        weights = S.prior_or_uniform * np.exp(-0.5 * (distance * distance - nearest * nearest))
+        weights *= _inverse_density(task, S, Affine(np.float64(0.0), np.float64(1.0)))
+        total = row_sums(weights, S)[S.row_index]
+        weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), S.prior_or_uniform)
+        seen = np.isin(S.row_index, chosen)
+        weights[seen] = model.weights
+        return replace(model, out_of_fold=prediction, weights=weights)
+
+
+def _rows_seen(task: Task, most: int) -> NDArray[np.int64] | None:
+    """Return the rows that chains see, in order; None for all of them."""
+    rows = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
+    if len(rows) > most:
+        rows = np.sort(np.random.default_rng(task.seed).permutation(rows)[:most])
+    return None if len(rows) == len(task.S) else rows
+
+
+def _inverse_density(task: Task, S: CandidateSets, target: Affine) -> Any:
+    """Return one over the density of false labels at each candidate, in the units of ``S``."""
+    if task.log_q is not None:
+        return np.exp(-task.log_q) / float(target.scale)
+    span = float(S.values.max() - S.values.min())
+    return span if span > 0 else 1.0
