@@ -25,7 +25,7 @@ from plr.learners.committee import EFFORTS
 from plr.learners.folds import check_folds, out_of_fold
 from plr.losses import Loss, Squared, get_loss
 from plr.selection import NoiseModel, fit_noise
-from plr.start import choose_start, first_weights
+from plr.start import choose_start, first_weights, trusted
 from plr.weighting import Posterior, Weighting, get_weighting
 from plr.weighting.rule import Rule, thread_count
 
@@ -170,7 +170,6 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self
         """
         learner, weighting, loss = self._resolve(validation is not None)
-        start = choose_start(self.start, weighting, isinstance(learner, Committee))
         rule = Rule(weighting, loss)
         check_folds(self.cv)
         threads = thread_count(self.n_jobs)
@@ -199,10 +198,11 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             callback=callback or (_tell if self.verbose else None),
         )
         task = task.with_density()
+        start = choose_start(self.start, weighting, learner, len(S))
         first = None if start is None else first_weights(start, task, self.cv, learner)
         if first is not None and not (S.sizes == 1).all():
             # Where the density of false labels is estimated, it is estimated better now.
-            task = replace(task, start=first).with_density()
+            task = replace(task, start=first, S=trusted(start, first, S)).with_density()
         model = learner.fit(task)
         if self.verbose and callback is None:
             sys.stderr.write("\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,7 @@ from plr.learners.encoding import Encoding, learn_encoding
 from plr.learners.folds import check_folds, out_of_fold
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.mlp import MLP
-from plr.learners.refit import Refit
-from plr.selection import fit_noise
+from plr.learners.refit import FittedRefit, Refit
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule, row_sums, thread_count
 
@@ -49,8 +47,9 @@ EFFORTS = {
 _FEWEST_ROWS = 50
 # The trees weigh candidates by their own noise and by the square root of the Gaussian process's weights.
 _TRUST, _LEAST = 0.5, 1e-3
-# Shares of the Gaussian process that are tried. Neither model is left out: their mistakes differ.
-_SHARES = (0.25, 0.5, 0.75)
+# The Gaussian process's share in the prediction, and what is tried on plain labels. Neither model is ever left out:
+# their mistakes differ.
+_EVEN, _SHARES = 0.5, (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,6 @@ class FittedCommittee:
     ----------
     process, trees : Fitted
     share : float
-        Chosen by the likelihood of the training rows' candidates around out-of-fold predictions.
-    scores : dict
-        That likelihood for each share that was tried.
     out_of_fold : ndarray of shape (n,)
     report : Report
         Of the trees' rounds.
@@ -72,7 +68,6 @@ class FittedCommittee:
     process: Fitted
     trees: Fitted
     share: float
-    scores: dict[float, float]
     encoding: Encoding
     out_of_fold: Floats
     report: Report
@@ -88,8 +83,8 @@ class Committee(Learner):
 
     The Gaussian process finds out which candidates agree with a smooth function, by draws in which no row judges
     itself (`GaussianProcess`). Boosted trees, which find steps and interactions, are then fitted out of fold in a few
-    rounds (`Refit`), beginning with its weights and keeping them as a prior. The prediction is a mean of the two, whose
-    shares are chosen by the likelihood of candidate sets that neither has seen. No true label is used anywhere.
+    rounds (`Refit`), beginning with its weights and keeping them as a prior. The prediction is the mean of the two; on
+    plain labels, a mean whose shares are chosen out of fold.
 
     Parameters
     ----------
@@ -135,7 +130,9 @@ class Committee(Learner):
         )
         process = self._process(effort, len(task.S)).fit(task)
         trees, unseen = self._fit_trees(effort, task, process)
-        return self._blend(task, process, trees, unseen, encoding)
+        share = self._share(task, process.out_of_fold, unseen)
+        mixed = share * process.out_of_fold + (1 - share) * unseen
+        return FittedCommittee(process, trees, share, encoding, mixed, trees.report)
 
     @staticmethod
     def _process(effort: _Effort, rows: int) -> GaussianProcess:
@@ -144,13 +141,13 @@ class Committee(Learner):
             chains=max(1, round(chains * effort.chains)), rounds=max(2, round(plan.rounds * effort.rounds))
         )
 
-    def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[Fitted, Floats]:
+    def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[FittedRefit, Floats]:
         from lightgbm import LGBMRegressor
 
         regressor = LGBMRegressor(
-            n_estimators=150,
+            n_estimators=300,
             num_leaves=12,
-            learning_rate=0.08,
+            learning_rate=0.05,
             min_child_samples=8,
             subsample=0.8,
             subsample_freq=1,
@@ -167,20 +164,20 @@ class Committee(Learner):
         return fitted, out_of_fold(clone(learner).set_params(last_fits=1), task, self.cv) if unseen is None else unseen
 
     @staticmethod
-    def _blend(
-        task: Task, process: FittedGaussianProcess, trees: Any, unseen: Floats, encoding: Encoding
-    ) -> FittedCommittee:
-        def mixed(share: float) -> Floats:
-            return share * process.out_of_fold + (1 - share) * unseen
+    def _share(task: Task, process: Floats, trees: Floats) -> float:
+        """Return the Gaussian process's share in the prediction, given what both predict for unseen rows.
 
-        def likelihood(share: float) -> float:
-            prediction = mixed(share)
-            noise = fit_noise(prediction, task.S, None, task.sample_weight, task.n_jobs or 1, task.false_labels)
-            return float(np.average(noise.log_likelihood(prediction, task.S), weights=task.sample_weight))
+        On plain labels it is the one with the least error. Candidate sets cannot tell: draws and kernel have adapted to
+        each other, so that sets look likelier around the process's predictions than new rows' sets would.
+        """
+        if task.S.values.size > len(task.S):
+            return _EVEN
+        miss_process, miss_trees = task.S.values - process, task.S.values - trees
 
-        scores = {share: likelihood(share) for share in _SHARES}
-        share = max(scores, key=lambda share: scores[share])
-        return FittedCommittee(process, trees, share, scores, encoding, mixed(share), trees.report)
+        def error(share: float) -> float:
+            return float(np.average((share * miss_process + (1 - share) * miss_trees) ** 2, weights=task.sample_weight))
+
+        return min(_SHARES, key=error)
 
 
 def _informed(task: Task, weights: Floats) -> Task:

@@ -7,14 +7,25 @@ from typing import Any
 
 from plr._parameters import resolve
 from plr.errors import ParameterError
-from plr.start.base import Start, first_weights
+from plr.learners import Committee, GaussianProcess, Learner
+from plr.start.base import Start, first_weights, trusted
 from plr.start.density import Density
+from plr.start.sampled import Sampled
 from plr.weighting.average import Average
 from plr.weighting.base import Weighting
 
-__all__ = ["STARTS", "Density", "Start", "choose_start", "first_weights", "get_start"]
+__all__ = [
+    "STARTS",
+    "Density",
+    "Sampled",
+    "Start",
+    "choose_start",
+    "first_weights",
+    "get_start",
+    "trusted",
+]
 
-STARTS: dict[str, Callable[[], Start]] = {"density": Density}
+STARTS: dict[str, Callable[[], Start]] = {"density": Density, "sampled": Sampled}
 
 
 def get_start(start: object) -> Start | None:
@@ -26,13 +37,16 @@ def get_start(start: object) -> Start | None:
     return None if start is None else resolve("start", start, STARTS, Start, _wrap)
 
 
-def choose_start(start: object, weighting: Weighting, wanted: bool = False) -> Start | None:
+def choose_start(start: object, weighting: Weighting, learner: Learner, rows: int) -> Start | None:
     """Return the start that a regressor's parameter stands for; None where weights never move from the priors.
 
-    ``"auto"`` is the density where a start is ``wanted`` and the weighting is the posterior, and none elsewhere.
+    ``"auto"`` is the density for the committee and the Gaussian process under a posterior weighting, and none
+    elsewhere.
     """
     if isinstance(start, str) and start == "auto":
-        return Density() if wanted and weighting.learns_scale else None
+        if not (isinstance(learner, Committee | GaussianProcess) and weighting.learns_scale):
+            return None
+        return Density.for_draws(rows)
     chosen = get_start(start)
     return None if isinstance(weighting, Average) else chosen
 

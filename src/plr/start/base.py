@@ -10,21 +10,27 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from plr._parameters import check_number
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError
 from plr.learners.base import Learner, Task
 from plr.learners.columns import learn_columns
 
-__all__ = ["Start", "first_weights"]
+__all__ = ["Start", "first_weights", "trusted"]
 
 Floats = NDArray[np.float64]
 
 # A sparse matrix of at most this many entries may be written out in full.
 _MOST_ENTRIES = 100_000_000
+# No candidate's weight counts as less: a start may be wrong.
+_LEAST = 1e-3
 
 
 class Start(BaseEstimator):
     """Base of the starts. One of your own is anything with this method."""
+
+    trust: float = 0.0
+    """The power of the weights that the learner's priors are multiplied by."""
 
     def weights(self, task: Task, cv: object) -> Floats:
         """Return one weight per candidate, flat; those of a row sum to one.
@@ -49,6 +55,15 @@ def first_weights(start: Any, task: Task, cv: object, learner: Learner) -> Float
         task = replace(task, X=matrix, categorical=categorical)
     given = start.weights(replace(task, validation=None, callback=None, start=None), cv)
     return _checked(given, task.S, type(start).__name__)
+
+
+def trusted(start: Any, weights: Floats, S: CandidateSets) -> CandidateSets:
+    """Return the sets with as much of a start's weights in their priors as it asks for."""
+    trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
+    if trust == 0.0:
+        return S
+    prior = S.prior_or_uniform * np.maximum(weights, _LEAST) ** trust
+    return CandidateSets(S.values, S.offsets, prior / np.add.reduceat(prior, S.offsets[:-1])[S.row_index])
 
 
 def _as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:

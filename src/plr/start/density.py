@@ -13,29 +13,31 @@ from plr.learners.base import Task
 from plr.start.base import Start
 from plr.start.models import DensityModel
 
-__all__ = ["MODELS", "Density", "choose_models"]
+__all__ = ["FEW_ROWS", "MODELS", "Density", "choose_models"]
 
 Floats = NDArray[np.float64]
 
-# From so many rows on, trees are fewer and see fewer rows each, and networks take fewer steps.
+# Up to so many rows several estimates of each kind compete. From there on, one of each kind is enough, and networks
+# can tell finer bins apart.
+FEW_ROWS = 2_000
+# From so many rows on, trees are fewer and see fewer rows each.
 _MANY_ROWS = 20_000
-# From so many rows on, networks can tell finer bins apart.
-_SOME_ROWS = 2_000
 
 
 def _trees(rows: int) -> list[DensityModel]:
     from plr.start.forest import Forest
 
-    if rows < _MANY_ROWS:
+    if rows < FEW_ROWS:
         return [Forest(rows_per_leaf=5), Forest(rows_per_leaf=30)]
-    return [Forest(rows_per_leaf=leaf, trees=40, most_rows=5_000) for leaf in (5, 30)]
+    return [Forest(rows_per_leaf=30) if rows < _MANY_ROWS else Forest(rows_per_leaf=30, trees=40, most_rows=5_000)]
 
 
 def _networks(rows: int) -> list[DensityModel]:
     from plr.start.network import Network
 
-    finer = Network(bins=24, weight_decay=0.5)
-    return [Network(bins=12, weight_decay=5.0), finer] if rows < _SOME_ROWS else [finer, Network(48, 0.2)]
+    if rows < FEW_ROWS:
+        return [Network(bins=12, weight_decay=5.0), Network(bins=24, weight_decay=0.5)]
+    return [Network(bins=24, weight_decay=0.5, steps=1500), Network(bins=48, weight_decay=0.2, steps=1500)]
 
 
 def _neighbours(_: int) -> list[DensityModel]:
@@ -99,6 +101,11 @@ class Density(Start):
 
     def __init__(self, models: str | Sequence[str] = "auto") -> None:
         self.models = models
+
+    @classmethod
+    def for_draws(cls, rows: int) -> Density:
+        """Return the density that draws begin with: they get over a wrong beginning, so for few rows trees will do."""
+        return cls("trees") if rows < FEW_ROWS else cls()
 
     def weights(self, task: Task, cv: object) -> Floats:
         """Return the first weights of all candidates."""

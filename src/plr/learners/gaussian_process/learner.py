@@ -75,12 +75,13 @@ class GaussianProcess(Learner):
     Parameters
     ----------
     chains : int or "auto", default="auto"
-        ``"auto"``: 6, and 3 above 2,000 rows. Where there is a start, every second chain begins with it, and above
+        ``"auto"``: 4, and 2 above 2,000 rows. Where there is a start, every second chain begins with it, and above
         2,000 rows every one does.
     rounds : int or "auto", default="auto"
-        How often the kernel is learned in each chain. ``"auto"``: 40, and 20 above 2,000 rows.
+        How often the kernel is learned in each chain. ``"auto"``: 40, and 16 above 2,000 rows.
     features : int, default=500
-        Number of rows whose covariances the function is made of, at most. While labels are drawn it is three fifths.
+        Number of rows whose covariances the function is made of, at most. While labels are drawn it is three
+        fifths of that.
     most_rows : int, default=10000
         A chain sees so many rows, at most, drawn at random; the others are judged by the function found.
     outliers : float, default=0.01
@@ -144,10 +145,10 @@ class GaussianProcess(Learner):
 
     def _plan(self, rows: int) -> tuple[int, Plan]:
         many = rows > _MANY
-        chains = (3 if many else 6) if self.chains == "auto" else check_integer("chains", self.chains, low=1)
-        rounds = (20 if many else 40) if self.rounds == "auto" else check_integer("rounds", self.rounds, low=1)
+        chains = (2 if many else 4) if self.chains == "auto" else check_integer("chains", self.chains, low=1)
+        rounds = (16 if many else 40) if self.rounds == "auto" else check_integer("rounds", self.rounds, low=1)
         features = check_integer("features", self.features, low=1)
-        return chains, Plan(rounds, 12 if many else 20, 4, 300 if many else 200, -(-3 * features // 5), features)
+        return chains, Plan(rounds, 10 if many else 20, 4, 300 if many else 200, -(-3 * features // 5), features)
 
     def _problem(self, task: Task, encoding: Encoding, target: Affine) -> Problem:
         S = rescaled(task.S, target)
