@@ -158,7 +158,7 @@ class Plan:
 
 
 PLANS: dict[str, Plan] = {
-    "same-network": Plan(("supervised", "progressive", "posterior", "posterior+start")),
+    "same-network": Plan(("supervised", "progressive", "posterior+start")),
     "out-of-the-box": Plan(("default", "default-supervised", "default-progressive")),
     "oracle": Plan(("default", "default-progressive", "default-supervised", "oracle")),
     "mechanisms": Plan(
@@ -175,6 +175,6 @@ PLANS: dict[str, Plan] = {
         sizes=(4, 16),
         trials=5,
     ),
-    "selection": Plan(("progressive", "posterior", "posterior+start")),
+    "selection": Plan(("progressive", "posterior+start")),
 }
 """Every table by name."""

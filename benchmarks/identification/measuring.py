@@ -71,7 +71,10 @@ def judge(outcome: Outcome, problem: Problem, method: Method) -> dict[str, Any]:
         "test_rows": len(problem.y_test),
         "test_mse": _mse(outcome.prediction, problem.y_test),
         "score": None if outcome.score is None else float(outcome.score),
-        "details": outcome.details,
+        "details": {
+            name: _mse(value, problem.y_test) if isinstance(value, np.ndarray) else value
+            for name, value in outcome.details.items()
+        },
     }
     if not np.isfinite(found["test_mse"]):
         raise FloatingPointError("a prediction is not finite")
@@ -106,7 +109,7 @@ def _compare_choices(outcome: Outcome, problem: Problem) -> dict[str, Any]:
     """Return what was chosen without labels, and what true labels of the same held-out rows would have chosen."""
     selection = outcome.selection
     assert selection is not None
-    errors = [_mse(prediction, problem.truth) for prediction in selection.held_out]
+    errors = [_mse(prediction, problem.truth[selection.rows]) for prediction in selection.held_out]
     by_truth = int(np.argmin(errors))
     same = by_truth == selection.chosen
     prediction = outcome.prediction if same else selection.predict_test(by_truth)

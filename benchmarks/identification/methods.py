@@ -12,6 +12,7 @@ lines measured with others are not taken for its own.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,13 +20,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.learners import MLP, Task
 from plr.losses import Squared
 from plr.selection import fit_noise
-from plr.start import Density
+from plr.start import Sampled
 from plr.weighting import Posterior, Progressive
 from plr.weighting.base import Weighting
 from plr.weighting.rule import Rule
@@ -35,23 +35,29 @@ __all__ = ["METHODS", "SETTINGS", "Method", "Outcome", "Selection", "get_method"
 Floats = NDArray[np.float64]
 
 SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
-    "progressive": ({"beta2": 1.0}, {"beta2": 3.0}, {"beta2": 10.0}, {"beta2": 30.0}),
+    "progressive": (
+        {"weighting": {"beta2": 10.0}, "weight_decay": 1.0},
+        {"weighting": {"beta2": 10.0}, "weight_decay": 0.1},
+        {"weighting": {"beta2": 3.0}, "weight_decay": 1.0},
+        {"weighting": {"beta2": 3.0}, "weight_decay": 0.1},
+    ),
     "posterior": (
-        {"noise": "student"},
-        {"noise": "student", "degrees": 10.0},
-        {"noise": "laplace"},
-        {"noise": "gaussian"},
+        {"weighting": {"noise": "gaussian"}, "weight_decay": 1.0},
+        {"weighting": {"noise": "gaussian"}, "weight_decay": 0.1},
+        {"weighting": {"noise": "student"}, "weight_decay": 1.0},
+        {"weighting": {"noise": "student"}, "weight_decay": 0.1},
     ),
 }
-"""What each weighting chooses from, label-free: as many settings each, of the weighting alone, the network the same."""
+"""What each weighting chooses from, label-free: two of the weighting's own settings, two of the network's decay."""
 
 NETWORK: dict[str, Any] = {"hidden": (20, 30, 10), "activation": "relu", "scale_target": True}
 """The paper's network, all ReLU, with scaled labels."""
 
 NETWORKS = 3
-SELECTION_FOLDS = 3
+HELD_OUT = 0.2
+_SUPERVISED_DECAY = 0.1
 START_FOLDS = 5
-ORACLE_FOLDS = 5
+TRUST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +70,10 @@ class Selection:
         What there was to choose from.
     scores : ndarray of shape (settings,)
         Label-free scores, the higher the better.
-    held_out : ndarray of shape (settings, rows)
-        Predictions of the training rows by models that have not seen them.
+    rows : ndarray
+        The training rows held out.
+    held_out : ndarray of shape (settings, held-out rows)
+        Predictions of these by models that have not seen them.
     chosen : int
     predict_test : callable
         Predictions of the test rows with the setting of that number.
@@ -73,6 +81,7 @@ class Selection:
 
     settings: tuple[dict[str, Any], ...]
     scores: Floats
+    rows: NDArray[np.int64]
     held_out: Floats
     chosen: int
     predict_test: Callable[[int], Floats]
@@ -145,25 +154,26 @@ def run_network(
     settings: tuple[dict[str, Any], ...],
     network: dict[str, Any],
     networks: int,
-    folds: int,
+    held_out: float,
 ) -> Outcome:
     """Choose a weighting's setting by held-out likelihood, then average networks fitted to all rows with it."""
     weights = _start_weights(X, S, seed) if start else None
 
     def fit(rows: NDArray[np.int64] | slice, setting: dict[str, Any], number: int) -> PartialLabelRegressor:
-        # A row's start weights were made without its fold, and a held-out row's own are never looked at.
+        # A row's start weights were made without the row, and a held-out row's own are never looked at.
         given = None if weights is None else Given(weights[_candidates_of(S, rows)])
-        model = _network_regressor(_weighting(weighting, setting), network, seed + number, given)
+        chosen = network | {"weight_decay": setting["weight_decay"]}
+        model = _network_regressor(_weighting(weighting, setting["weighting"]), chosen, seed + number, given)
         return model.fit(X[rows], S[rows])
 
-    splits = list(KFold(folds, shuffle=True, random_state=seed).split(X))
-    held_out = np.empty((len(settings), len(S)))
-    for number, setting in enumerate(settings):
-        for fold, (train, rest) in enumerate(splits):
-            held_out[number, rest] = fit(train, setting, 100 + fold).predict(X[rest])
-    noises = [fit_noise(prediction, S) for prediction in held_out]
+    order = np.random.default_rng(seed).permutation(len(S))
+    held = round(held_out * len(S))
+    rest, train = np.sort(order[:held]), np.sort(order[held:])
+    predictions = np.array([fit(train, setting, 100).predict(X[rest]) for setting in settings])
+    sets = S[rest]
+    noises = [fit_noise(prediction, sets) for prediction in predictions]
     scores = np.array(
-        [np.mean(noise.log_likelihood(p, S)) for noise, p in zip(noises, held_out, strict=True)], dtype=np.float64
+        [np.mean(noise.log_likelihood(p, sets)) for noise, p in zip(noises, predictions, strict=True)], dtype=np.float64
     )
     chosen = int(scores.argmax())
 
@@ -173,10 +183,10 @@ def run_network(
 
     return Outcome(
         predict_test(chosen),
-        noises[chosen].probabilities(held_out[chosen], S),
+        None,
         float(scores[chosen]),
         {"noise_scale": noises[chosen].scale},
-        Selection(settings, scores, held_out, chosen, predict_test),
+        Selection(settings, scores, rest, predictions, chosen, predict_test),
     )
 
 
@@ -191,12 +201,15 @@ def run_supervised(
     networks: int,
 ) -> Outcome:
     """Average networks fitted to the true labels."""
+    network = network | {"weight_decay": _SUPERVISED_DECAY}
     models = [_network_regressor(Posterior(), network, seed + number).fit(X, truth) for number in range(networks)]
     return Outcome(np.mean([model.predict(X_test) for model in models], axis=0))
 
 
 class Given:
     """A start whose weights are known already."""
+
+    trust = TRUST
 
     def __init__(self, flat: Floats) -> None:
         self.flat = flat
@@ -206,10 +219,21 @@ class Given:
         return self.flat
 
 
+_DRAWN: dict[tuple[bytes, int], Floats] = {}
+"""Weights of Gaussian processes fitted in this process, by problem and seed: the default's is the network's start."""
+
+
 def _start_weights(X: NDArray[np.float32], S: CandidateSets, seed: int) -> Floats:
-    """Return the density start's weights, made once for all settings and networks: they do not depend on either."""
-    task = Task(np.asarray(X, dtype=np.float64), S, Rule(Posterior(), Squared()), seed=seed, n_jobs=1)
-    return Density().weights(task, START_FOLDS)
+    """Return the sampled start's weights, made once for all settings and networks: they do not depend on either."""
+    key = _key(X, S), seed
+    if key not in _DRAWN:
+        task = Task(np.asarray(X, dtype=np.float64), S, Rule(Posterior(), Squared()), seed=seed, n_jobs=1)
+        _DRAWN[key] = Sampled().weights(task, START_FOLDS)
+    return _DRAWN[key]
+
+
+def _key(X: NDArray[np.float32], S: CandidateSets) -> bytes:
+    return hashlib.sha256(X.tobytes() + S.values.tobytes() + S.offsets.tobytes()).digest()
 
 
 def _network_regressor(
@@ -251,7 +275,19 @@ def run_default(
     details: dict[str, Any] = {"fit_seconds": round(time.perf_counter() - begun, 3)}
     details |= {"learner": _describe(model.learner_), "weighting": _describe(model.weighting_)}
     details["noise_scale"] = float(model.noise_scale_)
+    if hasattr(model.model_, "process"):
+        details |= _members(model, X_test)
+        if model.weighting_.learns_scale:
+            _DRAWN.clear()
+            _DRAWN[_key(X, S), seed] = model.model_.process.weights
     return Outcome(model.predict(X_test), model.identify().probabilities, None, details)
+
+
+def _members(model: PartialLabelRegressor, X_test: NDArray[np.float32]) -> dict[str, Any]:
+    """Return what each member of the committee predicts by itself."""
+    fitted = model.model_
+    rows = fitted.encoding.apply(np.asarray(X_test, dtype=np.float64))
+    return {"process": fitted.process.predict(rows), "trees": fitted.trees.predict(rows), "share": fitted.share}
 
 
 def run_default_supervised(
@@ -263,8 +299,23 @@ def run_default_supervised(
     **parameters: Any,
 ) -> Outcome:
     """Fit the default to the true labels."""
-    model = make_default(seed, **parameters).fit(X, truth)
-    return Outcome(model.predict(X_test), details={"learner": _describe(model.learner_)})
+    model = _fit_supervised(X, truth, seed, **parameters)
+    return Outcome(model.predict(X_test), details={"learner": _describe(model.learner_)} | _members(model, X_test))
+
+
+_SUPERVISED: dict[tuple[bytes, int], PartialLabelRegressor] = {}
+
+
+def _fit_supervised(
+    X: NDArray[np.float32], truth: Floats | None, seed: int, **parameters: Any
+) -> PartialLabelRegressor:
+    """Fit the default to true labels, once for all ways to hide them."""
+    assert truth is not None
+    key = hashlib.sha256(X.tobytes() + truth.tobytes()).digest(), seed
+    if key not in _SUPERVISED:
+        _SUPERVISED.clear()
+        _SUPERVISED[key] = make_default(seed, **parameters).fit(X, truth)
+    return _SUPERVISED[key]
 
 
 def run_oracle(
@@ -273,8 +324,6 @@ def run_oracle(
     X_test: NDArray[np.float32],
     seed: int,
     truth: Floats | None,
-    *,
-    folds: int,
     **parameters: Any,
 ) -> Outcome:
     """Fit the default to labels weighed by a model that knows the truth of all rows but the one it weighs.
@@ -282,12 +331,9 @@ def run_oracle(
     Squared loss with weights that stay is squared loss on the weighted mean label, so that one plain fit does it.
     """
     assert truth is not None
-    held_out = np.empty(len(S))
-    for fold, (train, rest) in enumerate(KFold(folds, shuffle=True, random_state=seed).split(X)):
-        model = make_default((seed + fold + 1) % 2**31, **parameters).fit(X[train], truth[train])
-        held_out[rest] = model.predict(X[rest])
-    noise = fit_noise(held_out, CandidateSets(truth, np.arange(len(truth) + 1)))
-    weights = noise.probabilities(held_out, S)
+    unseen = _fit_supervised(X, truth, seed, **parameters).model_.out_of_fold
+    noise = fit_noise(unseen, CandidateSets(truth, np.arange(len(truth) + 1)))
+    weights = noise.probabilities(unseen, S)
     label = np.bincount(S.row_index, weights * S.values, len(S))
     prediction = make_default(seed, **parameters).fit(X, label).predict(X_test)
     return Outcome(prediction, weights, None, {"noise_scale": noise.scale})
@@ -301,7 +347,7 @@ _SAME = {"network": NETWORK, "networks": NETWORKS}
 
 
 def _same_network(weighting: str, start: bool = False) -> Method:
-    options = {"weighting": weighting, "start": start, "settings": SETTINGS[weighting], "folds": SELECTION_FOLDS}
+    options = {"weighting": weighting, "start": start, "settings": SETTINGS[weighting], "held_out": HELD_OUT}
     return Method(run_network, options | _SAME)
 
 
@@ -313,7 +359,7 @@ METHODS: dict[str, Method] = {
     "default": Method(run_default),
     "default-supervised": Method(run_default_supervised, told=True, candidates=False),
     "default-progressive": Method(run_default, {"weighting": "progressive"}),
-    "oracle": Method(run_oracle, {"folds": ORACLE_FOLDS}, told=True),
+    "oracle": Method(run_oracle, told=True),
 }
 """Every method by name."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.identification import ONE_THREAD
+from benchmarks.identification.cases import SET_SIZES
 from benchmarks.identification.measuring import Job, measure
 from benchmarks.identification.store import append, finished, read_lines
 
@@ -52,6 +53,26 @@ def run_jobs(
     return failed
 
 
+def _groups(jobs: list[Job]) -> list[list[Job]]:
+    """Put jobs on the same rows together: what one method fits, others may need.
+
+    A start needs the default's Gaussian process, the oracle the default's fit to true labels.
+    """
+    groups: dict[object, list[Job]] = {}
+    for job in jobs:
+        case = job.case
+        groups.setdefault((case.dataset, case.trial, case.set_size or SET_SIZES[0]), []).append(job)
+
+    def order(job: Job) -> tuple[int, bool]:
+        return job.case.false_labels or 0, job.method == "posterior+start"
+
+    return [sorted(group, key=order) for group in groups.values()]
+
+
+def _measure_all(jobs: list[Job]) -> list[dict[str, Any]]:
+    return [measure(job) for job in jobs]
+
+
 def _measured(jobs: list[Job], workers: int) -> Iterator[dict[str, Any]]:
     if workers == 1 or len(jobs) < 2:
         for job in jobs:
@@ -62,10 +83,10 @@ def _measured(jobs: list[Job], workers: int) -> Iterator[dict[str, Any]]:
     # Forked processes would share locks of libraries that are loaded already.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
-        futures = [pool.submit(measure, job) for job in jobs]
+        futures = [pool.submit(_measure_all, group) for group in _groups(jobs)]
         try:
             for future in as_completed(futures):
-                yield future.result()
+                yield from future.result()
         finally:
             for future in futures:
                 future.cancel()

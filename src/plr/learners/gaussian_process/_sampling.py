@@ -43,8 +43,8 @@ def _normal(random: NDArray[np.uint64]) -> float:
 
 @jit
 def sweep(
-    features: Floats,
-    gain: Floats,
+    features: NDArray[np.float32],
+    gain: NDArray[np.float32],
     leverage: Floats,
     noise: Floats,
     values: Floats,

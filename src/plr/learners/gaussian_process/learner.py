@@ -91,7 +91,8 @@ class GaussianProcess(Learner):
     Notes
     -----
     The noise is Gaussian whatever the weighting's family is, and the loss is squared. Under a weighting other than
-    ``posterior`` nothing is drawn: labels are the candidates' means under the rule's weights.
+    ``posterior`` nothing is drawn: labels are the candidates' means under the rule's weights, and there is one chain,
+    as there is on plain labels.
 
     With the same seed the result is the same to the bit, whatever ``n_jobs`` is.
 
@@ -127,6 +128,9 @@ class GaussianProcess(Learner):
             raise ParameterError("GaussianProcess has no epochs to choose from, and no use for validation rows.")
         most = check_integer("most_rows", self.most_rows, low=2)
         chains, plan = self._plan(min(len(task.S), most))
+        if not _draws(task):
+            # Nothing is drawn, so that chains would hardly differ.
+            chains = 1
         chosen = _rows_seen(task, most)
         seen = task if chosen is None else take_rows(task, chosen)
         encoding = learn_encoding(seen.X, seen.categorical, seen.sample_weight)
@@ -192,6 +196,11 @@ class GaussianProcess(Learner):
         seen = np.isin(S.row_index, chosen)
         weights[seen] = model.weights
         return replace(model, out_of_fold=prediction, weights=weights)
+
+
+def _draws(task: Task) -> bool:
+    """Return whether there is anything to draw."""
+    return task.rule.learns_scale and (task.rule.may_miss or task.S.values.size > len(task.S))
 
 
 def _rows_seen(task: Task, most: int) -> NDArray[np.int64] | None:
