@@ -40,8 +40,7 @@ def run_jobs(
         sys.stderr.write(f"{len(open_jobs)} to measure, {len(open_jobs) - len(waiting)} of them done before\n")
     failed = []
     begun, told = time.monotonic(), 0.0
-    for number, line in enumerate(_measured(waiting, workers), 1):
-        append(path, line)
+    for number, line in enumerate(_measured(waiting, workers, path), 1):
         if "error" in line:
             failed.append(line)
         spent = time.monotonic() - begun
@@ -69,21 +68,24 @@ def _groups(jobs: list[Job]) -> list[list[Job]]:
     return [sorted(group, key=order) for group in groups.values()]
 
 
-def _measure_all(jobs: list[Job]) -> list[dict[str, Any]]:
-    return [measure(job) for job in jobs]
+def _measure_all(jobs: list[Job], path: Path) -> list[dict[str, Any]]:
+    return list(_measured(jobs, 1, path))
 
 
-def _measured(jobs: list[Job], workers: int) -> Iterator[dict[str, Any]]:
+def _measured(jobs: list[Job], workers: int, path: Path) -> Iterator[dict[str, Any]]:
+    """Measure jobs, and write down each line as soon as it is known."""
     if workers == 1 or len(jobs) < 2:
         for job in jobs:
-            yield measure(job)
+            line = measure(job)
+            append(path, line)
+            yield line
         return
     for name in ONE_THREAD:
         os.environ[name] = "1"
     # Forked processes would share locks of libraries that are loaded already.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
-        futures = [pool.submit(_measure_all, group) for group in _groups(jobs)]
+        futures = [pool.submit(_measure_all, group, path) for group in _groups(jobs)]
         try:
             for future in as_completed(futures):
                 yield from future.result()

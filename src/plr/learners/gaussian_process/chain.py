@@ -124,7 +124,7 @@ class _System:
         return found
 
 
-def run_chain(problem: Problem, plan: Plan, rule: Rule, seed: int, use_start: bool) -> Chain:
+def run_chain(problem: Problem, plan: Plan, rule: Rule, seed: int) -> Chain:
     """Run one chain.
 
     Where no candidate is in doubt there is nothing to draw. Under weightings other than the posterior, labels are not
@@ -137,7 +137,7 @@ def run_chain(problem: Problem, plan: Plan, rule: Rule, seed: int, use_start: bo
         return _fit_labels(problem, plan, places, random)
     if not rule.learns_scale:
         return _fit_rule(problem, plan, places, rule, random)
-    return _Sampler(problem, plan, places, random, problem.start if use_start else None).run(Kernel.prior(columns))
+    return _Sampler(problem, plan, places, random).run(Kernel.prior(columns))
 
 
 def _fit_labels(problem: Problem, plan: Plan, places: Floats, random: np.random.Generator) -> Chain:
@@ -167,11 +167,9 @@ def _fit_rule(problem: Problem, plan: Plan, places: Floats, rule: Rule, random: 
 class _Sampler:
     """The state of a chain, and its rounds."""
 
-    def __init__(
-        self, problem: Problem, plan: Plan, places: Floats, random: np.random.Generator, start: Floats | None
-    ) -> None:
+    def __init__(self, problem: Problem, plan: Plan, places: Floats, random: np.random.Generator) -> None:
         self.problem, self.plan, self.places, self.random = problem, plan, places, random
-        S = problem.S
+        S, start = problem.S, problem.start
         first = S.prior_or_uniform
         if start is not None:
             first = start**_SHARPER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,8 +26,12 @@ __all__ = ["FittedGaussianProcess", "GaussianProcess"]
 
 Floats = NDArray[np.float64]
 
-# Beyond this many rows a chain is shorter, and begins with the start, if there is one, in every case.
+# Beyond this many rows a chain is shorter.
 _MANY = 2000
+# A chain counts if it agrees with the start so well, compared with the chain that agrees best.
+_ALIKE = 0.75
+# Keeps logarithms finite.
+_NOTHING = 1e-12
 # Rows that are predicted at a time: the features of all of them would not fit into memory.
 _AT_A_TIME = 20_000
 
@@ -75,8 +80,7 @@ class GaussianProcess(Learner):
     Parameters
     ----------
     chains : int or "auto", default="auto"
-        ``"auto"``: 4, and 2 above 2,000 rows. Where there is a start, every second chain begins with it, and above
-        2,000 rows every one does.
+        ``"auto"``: 4, and 2 above 2,000 rows. Where there is a start, chains that end up far from it are left out.
     rounds : int or "auto", default="auto"
         How often the kernel is learned in each chain. ``"auto"``: 40, and 16 above 2,000 rows.
     features : int, default=500
@@ -136,15 +140,13 @@ class GaussianProcess(Learner):
         encoding = learn_encoding(seen.X, seen.categorical, seen.sample_weight)
         target = learn_target(seen.S, seen.sample_weight, active=True, single_precision=False)
         problem = self._problem(seen, encoding, target)
-        many = len(seen.S) > _MANY
         seeds = np.random.SeedSequence(task.seed).generate_state(chains)
         # The last bits of a product depend on the number of threads, so each chain has one.
         with threadpool_limits(1, user_api="blas"):
             found = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads")(
-                delayed(run_chain)(problem, plan, task.rule, int(seed), many or number % 2 == 1)
-                for number, seed in enumerate(seeds)
+                delayed(run_chain)(problem, plan, task.rule, int(seed)) for seed in seeds
             )
-        model = self._collect(tuple(found), encoding, target)
+        model = self._collect(_agreeing(found, problem), encoding, target)
         return model if chosen is None else self._judge_the_rest(model, task, chosen)
 
     def _plan(self, rows: int) -> tuple[int, Plan]:
@@ -196,6 +198,21 @@ class GaussianProcess(Learner):
         seen = np.isin(S.row_index, chosen)
         weights[seen] = model.weights
         return replace(model, out_of_fold=prediction, weights=weights)
+
+
+def _agreeing(chains: Sequence[Chain], problem: Problem) -> tuple[Chain, ...]:
+    """Return the chains that have not lost the way.
+
+    With many false labels, chains may settle on a function that fits candidates by chance. Its likelihood may be no
+    worse than the right one's, but the start, which has come about without any function, knows better.
+    """
+    if problem.start is None:
+        return tuple(chains)
+    S, start = problem.S, problem.start
+    # By how much likelier the start makes what a chain has drawn than a draw at random would be.
+    shared = [row_sums(start * chain.weights, S) / row_sums(start * S.prior_or_uniform, S) for chain in chains]
+    gains = np.array([np.average(np.log(np.maximum(each, _NOTHING)), weights=problem.weight) for each in shared])
+    return tuple(chain for chain, gain in zip(chains, gains, strict=True) if gain >= _ALIKE * max(gains.max(), 0.0))
 
 
 def _draws(task: Task) -> bool:
