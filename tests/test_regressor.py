@@ -108,7 +108,7 @@ def test_workers_change_nothing(data):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_same_seed_same_bits(data, name):
-    X, _, S, _ = data
+    X, S = data[0][:60], data[2][:60]
     first, second = (PartialLabelRegressor(name, random_state=5).fit(X, S).predict(X) for _ in range(2))
     np.testing.assert_array_equal(first, second)
 

@@ -176,5 +176,19 @@ PLANS: dict[str, Plan] = {
         trials=5,
     ),
     "selection": Plan(("progressive", "posterior+start")),
+    "ablation": Plan(
+        (
+            "default",
+            "default-supervised",
+            "default-no-start",
+            "trees-density",
+            "posterior+start",
+            "posterior",
+        ),
+        datasets=("airfoil", "auto-mpg", "housing", "concrete", "cpu-act"),
+        sizes=(4, 16),
+        set_sizes=("fixed",),
+        trials=3,
+    ),
 }
 """Every table by name."""

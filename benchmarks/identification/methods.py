@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr import CandidateSets, PartialLabelRegressor
-from plr.learners import MLP, Task
+from plr.learners import MLP, Refit, Task
+from plr.learners.committee import boosted_trees
 from plr.losses import Squared
 from plr.selection import fit_noise
-from plr.start import Sampled
+from plr.start import Density, Sampled
 from plr.weighting import Posterior, Progressive
 from plr.weighting.base import Weighting
 from plr.weighting.rule import Rule
@@ -283,6 +284,20 @@ def run_default(
     return Outcome(model.predict(X_test), model.identify().probabilities, None, details)
 
 
+def run_trees(
+    X: NDArray[np.float32],
+    S: CandidateSets,
+    X_test: NDArray[np.float32],
+    seed: int,
+    truth: Floats | None,  # noqa: ARG001
+) -> Outcome:
+    """Fit the default's trees from the density start, without its Gaussian process, for twice as many rounds."""
+    learner = Refit(boosted_trees(), max_rounds=8, last_fits=3)
+    start = Density.for_draws(len(S))
+    model = PartialLabelRegressor(learner, Posterior(noise="gaussian"), start=start, random_state=seed, n_jobs=1)
+    return Outcome(model.fit(X, S).predict(X_test), model.identify().probabilities)
+
+
 def _members(model: PartialLabelRegressor, X_test: NDArray[np.float32]) -> dict[str, Any]:
     """Return what each member of the committee predicts by itself."""
     fitted = model.model_
@@ -357,6 +372,8 @@ METHODS: dict[str, Method] = {
     "posterior": _same_network("posterior"),
     "posterior+start": _same_network("posterior", start=True),
     "default": Method(run_default),
+    "default-no-start": Method(run_default, {"start": None}),
+    "trees-density": Method(run_trees),
     "default-supervised": Method(run_default_supervised, told=True, candidates=False),
     "default-progressive": Method(run_default, {"weighting": "progressive"}),
     "oracle": Method(run_oracle, told=True),

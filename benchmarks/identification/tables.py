@@ -1,4 +1,4 @@
-"""The six tables: same network, out of the box, oracle, mechanisms, held-back, selection."""
+"""The tables: same network, out of the box, oracle, mechanisms, held-back, selection; `ablation` is next door."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import isfinite, log
 
+from benchmarks.identification.ablation import ablation
 from benchmarks.identification.cases import PLANS, Case, Plan
 from benchmarks.identification.methods import SETTINGS
 from benchmarks.identification.results import (
@@ -32,7 +33,7 @@ _MSE = "Mean test MSE ± standard deviation over trials."
 def same_network(results: Results, plan: Plan) -> Sheet:
     """Compare weightings with one network, budget, scaling, ensemble size and number of settings."""
     limits = {"upto": 0.88, "fixed": 0.45}
-    methods = ("supervised", "progressive", "posterior", "posterior+start")
+    methods = ("supervised", "progressive", "posterior+start")
     sheet = Sheet(
         "The same network",
         [
@@ -46,12 +47,11 @@ def same_network(results: Results, plan: Plan) -> Sheet:
         [],
     )
     for set_size in plan.set_sizes:
-        shown, pairs, plain = [], [], []
+        shown, pairs = [], []
         for cell in _cells(plan, set_size):
             errors = {name: results.errors(name, cell, plan.trials) for name in methods}
             pair = compare(errors["posterior+start"], errors["progressive"])
             pairs.append(pair)
-            plain.append(compare(errors["posterior"], errors["progressive"]).ratio)
             p = pair.p_value, pair.corrected_p_value
             sheet.rows.append([*_place(cell), *_numbers(errors.values()), pair.ratio, pair.ratio_error, *p])
             shown.append(
@@ -76,8 +76,6 @@ def same_network(results: Results, plan: Plan) -> Sheet:
                 ),
             ]
         )
-        without = ratio_text(geometric_mean(plain))
-        sheet.notes.append(f"Without the start, `{set_size}`: geometric mean of the ratio {without}.")
         header = ("data set", "|S̄|", *methods, "ratio", "p", "corrected")
         sheet.sections.append(Section(_HOW[set_size], header, shown))
     return sheet
@@ -335,6 +333,7 @@ TABLES: dict[str, Callable[[Results, Plan], Sheet]] = {
     "mechanisms": mechanisms,
     "held-back": held_back,
     "selection": selection,
+    "ablation": ablation,
 }
 """What makes each table, by the name of its plan."""
 

@@ -46,10 +46,20 @@ class Identification:
 
 
 def identification(
-    noise: NoiseModel, prediction: Floats, S: CandidateSets, relative: Floats | None = None
+    noise: NoiseModel,
+    prediction: Floats,
+    S: CandidateSets,
+    relative: Floats | None = None,
+    drawn: Floats | None = None,
 ) -> Identification:
-    """Take the most probable candidate of each row; of equals, the first."""
+    """Take the most probable candidate of each row; of equals, the first.
+
+    Where candidates were drawn as the true ones, how often each was counts as much as the noise around the prediction.
+    """
     probabilities = noise.probabilities(prediction, S, relative=relative)
+    if drawn is not None:
+        present = np.add.reduceat(probabilities, S.offsets[:-1])[S.row_index]
+        probabilities = (probabilities + drawn * present) / 2
     best = np.maximum.reduceat(probabilities, S.offsets[:-1])
     is_best = probabilities == best[S.row_index]
     place = np.where(is_best, np.arange(probabilities.size), probabilities.size)

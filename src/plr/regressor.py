@@ -53,14 +53,16 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         from `plr.weighting`, or a compiled function ``score(prediction, value, loss)``. ``auto`` is ``posterior``.
     loss : str or Loss, default="squared"
         What missing a candidate costs: ``squared``, ``absolute``, ``huber`` or an instance from `plr.losses`.
-    start : "auto", None, "density" or Start, default="auto"
+    start : "auto", None, "density", "sampled" or Start, default="auto"
         First weights of the candidates, from before any model exists; learners begin with them and go on by the
-        weighting. ``density`` looks where candidates of rows that are alike pile up (`plr.start.Density`). None begins
-        with the priors, as the paper's methods do. ``auto`` is ``density`` where the learner is ``committee`` and the
-        weighting ``posterior``, and else None. The weights of ``average`` never move, so it has no use for a start.
+        weighting. ``density`` looks where candidates of rows that are alike pile up (`plr.start.Density`), ``sampled``
+        draws from there which candidates agree with a smooth function (`plr.start.Sampled`). None begins with the
+        priors, as the paper's methods do. ``auto`` is ``density`` where the learner is the committee or a Gaussian
+        process and the weighting ``posterior``, and else None. The weights of ``average`` never move, so it has no use
+        for a start.
     effort : {"low", "normal", "high"}, default="normal"
-        How much ``auto`` computes: a fixed plan by the number of rows, never a time, so that the same seed gives the
-        same model. Other learners have parameters of their own.
+        How much the committee computes: a fixed plan by the number of rows, never a time, so that the same seed gives
+        the same model. Other learners have parameters of their own.
     cv : int, scikit-learn splitter or iterable of (train, test), default=5
         The folds for what is computed out of fold: ``identify()`` of the training rows, the start, and the weights
         where ``learner`` is a scikit-learn regressor or ``density``. Instances of `Refit` and `Density` have their own.
@@ -163,13 +165,15 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         validation : (X, y), optional
             Rows to choose the best epoch by; with plain labels as ``y``, by the labels.
         callback : callable, optional
-            Called about ten times a second with ``(rounds done, rounds at most, loss)``; stops training by raising.
+            Called with ``(done, at most, loss)`` about ten times a second, or after each chain or round where these take
+            longer; stops training by raising.
 
         Returns
         -------
         self
         """
         learner, weighting, loss = self._resolve(validation is not None)
+        learner.check_weighting(weighting)
         rule = Rule(weighting, loss)
         check_folds(self.cv)
         threads = thread_count(self.n_jobs)
@@ -228,6 +232,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.missing_share_ = noise.missing
         self.candidate_probabilities_ = noise.probabilities(prediction, S, threads, _row_scale(model, X))
         self._training: Task | None = replace(task, callback=None)
+        self._given: CandidateSets | None = S
         self._identified: Identification | None = None
         return self
 
@@ -302,16 +307,18 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         # Compared as names only: an estimator given as learner has its own idea of equality.
         names = [part if isinstance(part, str) else "" for part in (self.learner, self.weighting)]
         loss = get_loss(self.loss)
-        learner = self._choose_learner(loss, validated) if names[0] == "auto" else get_learner(self.learner)
+        effort = check_choice("effort", self.effort, EFFORTS)
+        if names[0] == "auto":
+            # The network does what the committee cannot.
+            learner = Committee() if isinstance(loss, Squared) and not validated else MLP()
+        else:
+            learner = get_learner(self.learner)
         if isinstance(learner, Committee | Density | Refit) and learner is not self.learner:
             learner.cv = self.cv
+        if isinstance(learner, Committee) and learner is not self.learner:
+            learner.effort = effort
         weighting = Posterior() if names[1] == "auto" else get_weighting(self.weighting)
         return learner, weighting, loss
-
-    def _choose_learner(self, loss: Loss, validated: bool) -> Learner:
-        """Return what ``auto`` stands for: the committee, and the network for what the committee cannot do."""
-        effort = check_choice("effort", self.effort, EFFORTS)
-        return Committee(effort) if isinstance(loss, Squared) and not validated else MLP()
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
@@ -332,15 +339,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         prediction = out_of_fold(self.learner_, task, self.cv) if unseen is None else unseen
         family = self.weighting_ if isinstance(self.weighting_, Posterior) else None
         relative = _unseen_scale(self.model_)
-        noise = fit_noise(
-            prediction, task.S, family, task.sample_weight, false_labels=task.false_labels, relative=relative
-        )
-        return identification(noise, prediction, task.S, relative)
+        # By the priors that the user gave: what a start adds to them has been counted already.
+        S = task.S if self._given is None else self._given
+        noise = fit_noise(prediction, S, family, task.sample_weight, false_labels=task.false_labels, relative=relative)
+        return identification(noise, prediction, S, relative, getattr(self.model_, "unseen_weights", None))
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
-        if "_training" in state:
-            state["_training"] = None
+        state |= {name: None for name in ("_training", "_given") if name in state}
         return state
 
     def __sklearn_tags__(self) -> Any:

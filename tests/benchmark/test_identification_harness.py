@@ -132,13 +132,78 @@ def test_a_choice_without_labels_is_compared_with_that_of_labels(chosen, refits)
         asked.append(number)
         return np.array([0.0, 2.0])
 
-    held_out = np.array([[9.0, 9.0, 9.0, 9.0], [1.0, 2.0, 3.0, 5.0]])
-    selection = methods.Selection(({"a": 1}, {"a": 2}), np.array([0.0, 1.0]), held_out, chosen, predict_test)
+    # True labels of the rows held out are 4 and 2.
+    rows, held_out = np.array([3, 1]), np.array([[2.0, 4.0], [5.0, 2.0]])
+    selection = methods.Selection(({"a": 1}, {"a": 2}), np.array([0.0, 1.0]), rows, held_out, chosen, predict_test)
     outcome = methods.Outcome(np.array([1.0, 2.0]), selection=selection)
     found = measuring.judge(outcome, a_problem(), methods.METHODS["default"])["selection"]
     assert asked == refits
+    assert found["held_out_mse"] == [4.0, 0.5]
     assert (found["chosen"], found["chosen_by_truth"]) == (chosen, 1)
     assert found["test_mse_by_truth"] == (0.0 if refits else 0.5)
+
+
+class Watched:
+    """Predicts the first column, and writes down what it was fitted to."""
+
+    def __init__(self, *given, fits):
+        self.given, self.fits = given, fits
+
+    def fit(self, X, S):
+        self.fits.append((self.given, X[:, 0].astype(int), S))
+        return self
+
+    def predict(self, X):
+        # The second setting hits a candidate of each row, the others none.
+        return X[:, 0] + (0.0 if self.given[1]["weight_decay"] == 0.5 else 7.3)
+
+
+def test_settings_are_chosen_on_a_fifth_that_no_model_has_seen(monkeypatch):
+    fits, rows = [], 50
+    monkeypatch.setattr(methods, "_network_regressor", lambda *given: Watched(*given, fits=fits))
+    monkeypatch.setattr(methods, "_start_weights", lambda X, S, seed: np.arange(S.values.size, dtype=float))
+    settings = tuple({"weighting": {}, "weight_decay": decay} for decay in (0.1, 0.5, 1.0))
+    X = np.arange(rows, dtype=np.float32)[:, None]
+    S = CandidateSets.from_padded(np.column_stack([X[:, 0], np.random.default_rng(0).permutation(rows)]).astype(float))
+    parts = {"network": {}, "networks": 2, "held_out": 0.2}
+    found = methods.run_network(X, S, X[:3], 5, None, weighting="posterior", start=True, settings=settings, **parts)
+    chosen = found.selection
+    assert chosen.chosen == 1
+    assert len(chosen.rows) == 10
+    np.testing.assert_array_equal(chosen.held_out[1], chosen.rows)
+    np.testing.assert_array_equal(found.prediction, [0, 1, 2])
+    seeds = [given[2] for given, _, _ in fits]
+    assert seeds == [105, 105, 105, 5, 6]
+    for (given, seen, sets), kept in zip(fits, [40, 40, 40, 50, 50], strict=True):
+        assert len(seen) == kept
+        assert kept == 50 or not set(seen) & set(chosen.rows)
+        # Candidates of rows that are left out take their start's weights with them.
+        np.testing.assert_array_equal(given[3].flat, np.column_stack([2 * seen, 2 * seen + 1]).ravel())
+        assert len(sets) == kept
+
+
+@pytest.mark.xfail(reason="the default's draws have another seed than the start's own", strict=True)
+def test_a_start_is_the_same_whether_or_not_the_default_was_measured_before(monkeypatch):
+    monkeypatch.setattr(methods, "_DRAWN", {})
+    problem = make_problem(Case("auto-mpg", set_size="fixed", rows=60))
+    alone = methods._start_weights(problem.X, problem.S, 7)
+    methods._DRAWN.clear()
+    methods.run_default(problem.X, problem.S, problem.X_test, 7, None)
+    np.testing.assert_array_equal(methods._start_weights(problem.X, problem.S, 7), alone)
+
+
+def test_jobs_on_the_same_rows_run_in_one_process_and_the_default_first():
+    plan = Plan(("posterior+start", "default", "supervised"), datasets=("auto-mpg", "housing"), sizes=(4, 2), trials=2)
+    jobs = [Job.of(case, method) for case in plan.cases() for method in plan.methods]
+    groups = runner._groups(jobs)
+    assert sorted(id(job) for group in groups for job in group) == sorted(map(id, jobs))
+    # Two data sets, trials and set sizes; methods told the truth go with the first set size.
+    assert len(groups) == 8
+    for group in groups:
+        assert len({(job.case.dataset, job.case.trial) for job in group}) == 1
+        assert len({job.case.set_size for job in group} - {None}) == 1
+        order = [(job.case.false_labels, job.method) for job in group if job.case.false_labels]
+        assert order == [(size, method) for size in (2, 4) for method in ("default", "posterior+start")]
 
 
 def test_a_prediction_that_is_not_finite_is_a_failure_that_is_measured_again(monkeypatch, tmp_path):
@@ -202,7 +267,9 @@ def made_up_lines(plan, level):
             mse = (1 + 0.1 * case.trial) * level(method, job.case) * (1 + 0.01 * noise)
             chosen = {"chosen": 0, "chosen_by_truth": case.trial % 2, "test_mse_by_truth": mse / 1.1}
             place = {"method": method, "dataset": case.dataset, "trial": case.trial, "revision": "0123abc"}
-            found[job.key] = {"key": job.key, "test_mse": mse, "accuracy": 0.5, "selection": chosen, **place}
+            details = {"process": 1.2 * mse, "trees": 1.1 * mse}
+            measured = {"test_mse": mse, "accuracy": 0.5, "selection": chosen, "details": details}
+            found[job.key] = {"key": job.key, **measured, **place}
     return found
 
 

@@ -26,7 +26,7 @@ from torch_nets import perceptron
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import FeatureError, LengthError, NotFittedError, ParameterError
-from plr.learners import LEARNERS, MLP, Boosting, Density, Module, Refit
+from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Module, Refit
 from plr.weighting import WEIGHTINGS
 
 ROWS = 80
@@ -65,7 +65,9 @@ GIVEN: dict[str, Callable[[], object]] = {
     "linear": lambda: "linear",
     "mlp": lambda: MLP(hidden=(16,), epochs=150),
     "boosting": lambda: Boosting(trees=60, rows_per_leaf=5),
+    "committee": lambda: Committee(effort="low", cv=3),
     "density": lambda: Density(models="trees"),
+    "gaussian_process": lambda: GaussianProcess(chains=2, rounds=6),
     "ridge": Ridge,
     "neighbours": lambda: KNeighborsRegressor(5),
     "forest": lambda: Refit(RandomForestRegressor(10, min_samples_leaf=4), cv=3, max_rounds=3),

@@ -27,6 +27,7 @@ from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
 from plr import CandidateSets, PartialLabelRegressor
+from plr.errors import ParameterError
 from plr.learners import Refit, Task
 from plr.learners.folds import make_folds, out_of_fold
 from plr.losses import Squared
@@ -294,3 +295,29 @@ class TestSeeds:
         )
         assert_array_equal(one, same)
         assert not np.array_equal(one, other)
+
+
+class TestLastFits:
+    def test_predictions_are_the_mean_of_so_many_fits(self) -> None:
+        X, y, S, _ = problem()
+        learner = Refit(ExtraTreesRegressor(3), cv=2, max_rounds=2, last_fits=3)
+        model, other = (PartialLabelRegressor(learner, random_state=0, n_jobs=k).fit(X, S) for k in (1, 2))
+        # Such trees know their own rows by heart, whatever the seed.
+        new = X + 0.1
+        parts = [part.predict(new) for part in model.model_.models]
+        assert len(parts) == 3
+        assert not np.array_equal(parts[0], parts[1])
+        assert_allclose(model.predict(new), np.mean(parts, axis=0))
+        assert_array_equal(other.predict(new), model.predict(new))
+        assert model.model_.regressor is model.model_.models[0].regressor
+        # The rounds before are the same, and so is the first of the last fits.
+        one = PartialLabelRegressor(clone(learner).set_params(last_fits=1), random_state=0).fit(X, S)
+        assert_array_equal(one.predict(new), parts[0])
+        assert_array_equal(one.model_.out_of_fold, model.model_.out_of_fold)
+        assert len(PartialLabelRegressor(learner, random_state=0).fit(X, y).model_.models) == 3
+
+    @pytest.mark.parametrize("last_fits", [0, 1.5, "three"])
+    def test_bad_numbers_are_named(self, last_fits) -> None:
+        X, y, _, _ = problem(20)
+        with pytest.raises(ParameterError, match="last_fits"):
+            PartialLabelRegressor(Refit(Ridge(), last_fits=last_fits)).fit(X, y)

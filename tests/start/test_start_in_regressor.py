@@ -146,7 +146,7 @@ def test_rows_that_are_no_table_are_refused(data):
         PartialLabelRegressor(learner, start="density").fit(images, S)
 
 
-@pytest.mark.parametrize("start", ["densty", 3, Density, object()], ids=str)
+@pytest.mark.parametrize("start", ["densty", 3, Density, object()], ids=["name", "number", "class", "object"])
 def test_what_is_no_start_is_refused(data, start):
     X, _, S, _ = data
     with pytest.raises(ParameterError, match="start"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +16,15 @@ from plr.candidates import CandidateSets
 from plr.errors import ParameterError
 from plr.learners.base import Fitted, Learner, Report, Task
 from plr.learners.encoding import Encoding, learn_encoding
-from plr.learners.folds import check_folds, out_of_fold
+from plr.learners.folds import check_folds, make_folds, out_of_fold
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.mlp import MLP
 from plr.learners.refit import FittedRefit, Refit
+from plr.learners.scaling import Affine, learn_steady_target, rescaled
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule, row_sums, thread_count
 
-__all__ = ["EFFORTS", "Committee", "FittedCommittee"]
+__all__ = ["EFFORTS", "Committee", "FittedCommittee", "boosted_trees"]
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +56,24 @@ _EVEN, _SHARES = 0.5, (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
+class _Trees:
+    """Trees fitted to scaled labels: LightGBM holds labels in single precision."""
+
+    fitted: FittedRefit
+    target: Affine
+
+    @property
+    def report(self) -> Report:
+        """How the rounds went, with the noise in the units of the labels."""
+        report = self.fitted.report
+        return replace(report, noise_scale=report.noise_scale * float(self.target.scale))
+
+    def predict(self, X: Floats) -> Floats:
+        """Return one prediction per row, in the units of the labels."""
+        return self.target.undo(self.fitted.predict(X))
+
+
+@dataclass(frozen=True)
 class FittedCommittee:
     """Both models, and the Gaussian process's share in the prediction; the rest is the trees'.
 
@@ -65,12 +86,17 @@ class FittedCommittee:
         Of the trees' rounds.
     """
 
-    process: Fitted
+    process: FittedGaussianProcess
     trees: Fitted
     share: float
     encoding: Encoding
     out_of_fold: Floats
     report: Report
+
+    @property
+    def unseen_weights(self) -> Floats | None:
+        """How often each candidate of the training rows was drawn as the true one, each time from other rows."""
+        return self.process.unseen_weights
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
@@ -125,13 +151,26 @@ class Committee(Learner):
         if counted < _FEWEST_ROWS:
             return MLP().fit(task)
         encoding = learn_encoding(task.X, task.categorical, task.sample_weight)
+        # Trees stop splitting where weights are small numbers, so it must not matter what a weight of one means.
+        weight = None if task.sample_weight is None else task.sample_weight / (task.sample_weight.sum() / counted)
         task = replace(
-            task, X=encoding.apply(task.X), categorical=(), names=(), n_jobs=thread_count(task.n_jobs), callback=None
+            task,
+            X=encoding.apply(task.X),
+            sample_weight=weight,
+            categorical=(),
+            names=(),
+            n_jobs=thread_count(task.n_jobs),
         )
-        process = self._process(effort, len(task.S)).fit(task)
-        trees, unseen = self._fit_trees(effort, task, process)
-        share = self._share(task, process.out_of_fold, unseen)
-        mixed = share * process.out_of_fold + (1 - share) * unseen
+        learner = self._process(effort, counted)
+        process = learner.fit(task)
+        unseen = process.out_of_fold
+        if unseen is None or not isinstance(self.cv, Integral):
+            # Rows of a group must not speak for each other, nor rows that the user's folds keep apart.
+            unseen = out_of_fold(learner, replace(task, callback=None), self.cv)
+            process = replace(process, out_of_fold=None)
+        trees, unseen_by_trees = self._fit_trees(effort, task, process)
+        share = self._share(task, unseen, unseen_by_trees)
+        mixed = share * unseen + (1 - share) * unseen_by_trees
         return FittedCommittee(process, trees, share, encoding, mixed, trees.report)
 
     @staticmethod
@@ -141,27 +180,20 @@ class Committee(Learner):
             chains=max(1, round(chains * effort.chains)), rounds=max(2, round(plan.rounds * effort.rounds))
         )
 
-    def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[FittedRefit, Floats]:
-        from lightgbm import LGBMRegressor
-
-        regressor = LGBMRegressor(
-            n_estimators=300,
-            num_leaves=12,
-            learning_rate=0.05,
-            min_child_samples=8,
-            subsample=0.8,
-            subsample_freq=1,
-            colsample_bytree=0.8,
-            deterministic=True,
-            force_col_wise=True,
-            n_jobs=1,
-            verbosity=-1,
-        )
-        learner = Refit(regressor, cv=self.cv, max_rounds=effort.refits, last_fits=effort.last_fits)
-        task = _informed(task, process.weights)
+    def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[_Trees, Floats]:
+        learner = Refit(boosted_trees(), cv=self.cv, max_rounds=effort.refits, last_fits=effort.last_fits)
+        target = learn_steady_target(task.S, task.sample_weight)
+        log_q = None if task.log_q is None else task.scaled_log_q(target)
+        task = replace(_informed(task, process.weights), log_q=log_q)
+        task = replace(task, S=rescaled(task.S, target))
         fitted = learner.fit(task)
         unseen = fitted.out_of_fold
-        return fitted, out_of_fold(clone(learner).set_params(last_fits=1), task, self.cv) if unseen is None else unseen
+        if unseen is None and make_folds(task, self.cv):
+            unseen = out_of_fold(clone(learner).set_params(last_fits=1), task, self.cv)
+        elif unseen is None:
+            # A lone group: there is nothing else to learn from.
+            unseen = fitted.predict(task.X)
+        return _Trees(fitted, target), target.undo(unseen)
 
     @staticmethod
     def _share(task: Task, process: Floats, trees: Floats) -> float:
@@ -180,11 +212,30 @@ class Committee(Learner):
         return min(_SHARES, key=error)
 
 
+def boosted_trees() -> Any:
+    """Return the trees, not yet fitted."""
+    from lightgbm import LGBMRegressor
+
+    return LGBMRegressor(
+        n_estimators=300,
+        num_leaves=12,
+        learning_rate=0.05,
+        min_child_samples=8,
+        subsample=0.8,
+        subsample_freq=1,
+        colsample_bytree=0.8,
+        deterministic=True,
+        force_col_wise=True,
+        n_jobs=1,
+        verbosity=-1,
+    )
+
+
 def _informed(task: Task, weights: Floats) -> Task:
     """Return the task as the trees see it: the process's weights to begin with, and as a prior."""
     rule, S = task.rule, task.S
     if not rule.learns_scale:
-        return replace(task, start=None)
+        return task
     if isinstance(rule.weighting, Posterior):
         # Trees fitted to means of candidates want weights that fall off as the squared loss does.
         rule = Rule(clone(rule.weighting).set_params(noise="gaussian"), rule.loss)

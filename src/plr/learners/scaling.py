@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.errors import FeatureError, TargetScaleError
 
-__all__ = ["Affine", "label_scale", "learn_features", "learn_target", "rescaled"]
+__all__ = ["Affine", "label_scale", "learn_features", "learn_steady_target", "learn_target", "rescaled"]
 
 Floats = NDArray[np.float64]
 
 # Beyond this a float32 network cannot hold a label and still square its error's gradient.
 _LARGEST_FLOAT32_LABEL = 1e18
+# A standard deviation so many times what the middle of the labels suggests comes from labels that are none.
+_ABSURD = 20.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,21 @@ def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, s
             f"on raw labels. Use scale_target=True, or double precision (MLP's dtype, a torch module's own)."
         )
     return Affine(np.float64(0.0), np.float64(1.0))
+
+
+def learn_steady_target(S: CandidateSets, sample_weight: Floats | None) -> Affine:
+    """Learn to scale the candidates, by their middle nine tenths where a few lie so far out that they are no labels.
+
+    A sentinel such as 999999 in one row would otherwise leave all labels at the same place.
+    """
+    usual = learn_target(S, sample_weight, active=True, single_precision=False)
+    values = S.values if sample_weight is None else S.values[sample_weight[S.row_index] > 0]
+    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+    # As wide as this, a normal distribution has its middle nine tenths between these two.
+    spread = (high - low) / 3.29
+    if spread == 0.0 or float(usual.scale) <= _ABSURD * spread:
+        return usual
+    return Affine(np.float64(middle), np.float64(spread))
 
 
 def rescaled(S: CandidateSets, target: Affine) -> CandidateSets:

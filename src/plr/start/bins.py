@@ -28,9 +28,15 @@ class Bins:
     count: int
 
     @classmethod
-    def over(cls, S: CandidateSets, count: int) -> Bins:
-        """Return bins from the smallest candidate to the largest."""
-        low, high = float(S.values.min()), float(S.values.max())
+    def over(cls, S: CandidateSets, count: int, weight: Floats | None = None) -> Bins:
+        """Return bins from the smallest candidate to the largest, of rows that have weight.
+
+        A few that lie as far from the others as these lie from each other are no labels, and do not count.
+        """
+        values = S.values if weight is None else S.values[weight[S.row_index] > 0]
+        first, last = (float(end) for end in np.quantile(values, [0.01, 0.99]))
+        low = max(float(values.min()), first - (last - first))
+        high = min(float(values.max()), last + (last - first))
         return cls(low, (high - low) / (count - 1) if high > low else 1.0, count)
 
     @property

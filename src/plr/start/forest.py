@@ -58,7 +58,7 @@ class Forest:
 
     def fit(self, problem: Problem) -> tuple[FittedForest, Floats]:
         """Grow the trees, and predict each row by those that have not seen it."""
-        bins = Bins.over(problem.S, self.bins)
+        bins = Bins.over(problem.S, self.bins, problem.weight)
         target, weight = problem.excess(bins)
         data = np.ascontiguousarray(problem.X, dtype=np.float32), target, weight
         rows = len(weight)

@@ -62,7 +62,7 @@ class Neighbours:
 
     def fit(self, problem: Problem) -> tuple[FittedNeighbours, Floats]:
         """Look among the rows outside each fold, and for new rows among all."""
-        bins = Bins.over(problem.S, self.bins)
+        bins = Bins.over(problem.S, self.bins, problem.weight)
         target, weight = problem.excess(bins)
         parts = [
             self._among(problem, bins, target, weight, train, fold).heights(problem.X[test])

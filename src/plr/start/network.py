@@ -58,7 +58,7 @@ class Network:
 
     def fit(self, problem: Problem) -> tuple[FittedNetworks, Floats]:
         """Train one network without each fold, and let it predict the fold."""
-        bins = Bins.over(problem.S, self.bins)
+        bins = Bins.over(problem.S, self.bins, problem.weight)
         sets, log_ratio = self._sets(problem, bins)
         networks = Parallel(n_jobs=problem.threads, prefer="threads")(
             delayed(self._train)(problem, sets, log_ratio, bins, train, fold)

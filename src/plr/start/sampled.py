@@ -9,9 +9,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from plr.learners.base import Task
+from plr.learners.folds import out_of_fold
 from plr.learners.gaussian_process import GaussianProcess
+from plr.losses import Squared
+from plr.selection import fit_noise
 from plr.start.base import Start
 from plr.start.density import Density
+from plr.weighting.posterior import Posterior
+from plr.weighting.rule import Rule
 
 __all__ = ["Sampled"]
 
@@ -49,5 +54,15 @@ class Sampled(Start):
         if (task.S.sizes == 1).all():
             return np.ones(len(task.S))
         process = GaussianProcess() if self.process is None else clone(self.process)
+        # Draws have a noise of their own; whatever the learner goes by, they are what it begins with.
+        given = task.rule.weighting
+        weighting = clone(given).set_params(scale="common") if isinstance(given, Posterior) else Posterior()
+        task = replace(task, rule=Rule(weighting, Squared()))
         task = replace(task, start=Density.for_draws(len(task.S)).weights(task, cv))
-        return process.fit(task).weights
+        if task.groups is None:
+            return process.fit(task).weights
+        # The other rows of a group would speak for each other, so each group is judged by the noise around predictions
+        # without it.
+        prediction = out_of_fold(process, task, cv)
+        noise = fit_noise(prediction, task.S, None, task.sample_weight, false_labels=task.false_labels)
+        return noise.probabilities(prediction, task.S)

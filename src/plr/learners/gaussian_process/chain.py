@@ -149,7 +149,8 @@ def _fit_labels(problem: Problem, plan: Plan, places: Floats, random: np.random.
 
 
 def _fit_rule(problem: Problem, plan: Plan, places: Floats, rule: Rule, random: np.random.Generator) -> Chain:
-    S, weights = problem.S, np.array(problem.S.prior_or_uniform)
+    S = problem.S
+    weights = np.array(S.prior_or_uniform if problem.start is None else problem.start)
     kernel, state = Kernel.prior(problem.X.shape[1]), rule.initial_state()
     scales, losses = [], []
     for _ in range(-(-plan.rounds // 3)):
@@ -231,6 +232,9 @@ class _Sampler:
         coefficients = linalg.solve(precision, known.T @ (weight * self.labels[surest]), assume_a="pos")
         guessed = system.features @ coefficients
         guessed[surest] = self.labels[surest]
+        # Nothing will be drawn for rows whose label is known.
+        given = (self.problem.S.sizes == 1) & (self.problem.missing == 0.0)
+        guessed[given] = self.labels[given]
         self.labels = np.ascontiguousarray(guessed)
 
     def _draw_labels(self, system: _System, kernel: Kernel) -> tuple[Floats, Floats, Floats]:

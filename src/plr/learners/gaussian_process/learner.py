@@ -19,7 +19,7 @@ from plr.learners.base import Learner, Report, Task
 from plr.learners.encoding import Encoding, learn_encoding
 from plr.learners.gaussian_process.chain import Chain, Plan, Problem, run_chain
 from plr.learners.rows import take_rows
-from plr.learners.scaling import Affine, learn_target, rescaled
+from plr.learners.scaling import Affine, learn_steady_target, rescaled
 from plr.weighting.rule import row_sums, thread_count
 
 __all__ = ["FittedGaussianProcess", "GaussianProcess"]
@@ -30,8 +30,10 @@ Floats = NDArray[np.float64]
 _MANY = 2000
 # A chain counts if it agrees with the start so well, compared with the chain that agrees best.
 _ALIKE = 0.75
-# Keeps logarithms finite.
+# Keeps logarithms and the noise of rows with hardly any weight finite.
 _NOTHING = 1e-12
+# Scaled features beyond this would overflow in distances.
+_FARTHEST = 1e4
 # Rows that are predicted at a time: the features of all of them would not fit into memory.
 _AT_A_TIME = 20_000
 
@@ -43,8 +45,9 @@ class FittedGaussianProcess:
     Attributes
     ----------
     chains : tuple of Chain
-    out_of_fold : ndarray of shape (n,)
-        Predictions of the training rows, each from what all other rows say.
+    out_of_fold : ndarray of shape (n,) or None
+        Predictions of the training rows, each from what all other rows say. None where rows come in groups, whose other
+        rows say too much.
     weights : ndarray, one entry per candidate of the training rows
         How often each was drawn, or would have been.
     report : Report
@@ -54,16 +57,22 @@ class FittedGaussianProcess:
     chains: tuple[Chain, ...]
     encoding: Encoding
     target: Affine
-    out_of_fold: Floats
+    out_of_fold: Floats | None
     weights: Floats
     report: Report
+    drawn: bool = True
+
+    @property
+    def unseen_weights(self) -> Floats | None:
+        """The weights, where they were drawn and no row of a row's own group had a say in them."""
+        return self.weights if self.drawn and self.out_of_fold is not None else None
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
         found = np.empty(len(X))
         with threadpool_limits(1, user_api="blas"):
             for first in range(0, len(X), _AT_A_TIME):
-                part = self.encoding.apply(X[first : first + _AT_A_TIME])
+                part = _encoded(self.encoding, X[first : first + _AT_A_TIME])
                 found[first : first + _AT_A_TIME] = np.mean([chain.predict(part) for chain in self.chains], axis=0)
         return self.target.undo(found)
 
@@ -126,28 +135,36 @@ class GaussianProcess(Learner):
 
     def fit(self, task: Task) -> FittedGaussianProcess:
         """Run the chains."""
+        self.check_weighting(task.rule.weighting)
         if task.rule.formula.loss != SQUARED:
             raise ParameterError("GaussianProcess has the squared loss only; for others there are mlp and boosting.")
         if task.validation is not None:
             raise ParameterError("GaussianProcess has no epochs to choose from, and no use for validation rows.")
         most = check_integer("most_rows", self.most_rows, low=2)
-        chains, plan = self._plan(min(len(task.S), most))
-        if not _draws(task):
-            # Nothing is drawn, so that chains would hardly differ.
-            chains = 1
         chosen = _rows_seen(task, most)
         seen = task if chosen is None else take_rows(task, chosen)
+        chains, plan = self._plan(len(seen.S))
+        if not _draws(seen):
+            # Nothing is drawn, so that chains would hardly differ.
+            chains = 1
         encoding = learn_encoding(seen.X, seen.categorical, seen.sample_weight)
-        target = learn_target(seen.S, seen.sample_weight, active=True, single_precision=False)
+        target = learn_steady_target(seen.S, seen.sample_weight)
         problem = self._problem(seen, encoding, target)
         seeds = np.random.SeedSequence(task.seed).generate_state(chains)
         # The last bits of a product depend on the number of threads, so each chain has one.
         with threadpool_limits(1, user_api="blas"):
-            found = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads")(
+            running = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads", return_as="generator")(
                 delayed(run_chain)(problem, plan, task.rule, int(seed)) for seed in seeds
             )
-        model = self._collect(_agreeing(found, problem), encoding, target)
-        return model if chosen is None else self._judge_the_rest(model, task, chosen)
+            found = []
+            for chain in running:
+                found.append(chain)
+                if task.callback is not None:
+                    task.callback(len(found), chains, -float(chain.evidence[-1]))
+        model = replace(self._collect(_agreeing(found, problem), encoding, target), drawn=_draws(seen))
+        if chosen is not None:
+            model = self._judge_the_rest(model, task, chosen)
+        return model if task.groups is None else replace(model, out_of_fold=None)
 
     def _plan(self, rows: int) -> tuple[int, Plan]:
         many = rows > _MANY
@@ -165,9 +182,9 @@ class GaussianProcess(Learner):
             missing = np.where(S.sizes > 1, share, 0.0)
         weight = np.ones(len(S))
         if task.sample_weight is not None:
-            weight = task.sample_weight / task.sample_weight.mean()
+            weight = np.maximum(task.sample_weight / task.sample_weight.mean(), _NOTHING)
         odds = S.prior_or_uniform * (1.0 - missing[S.row_index]) * _inverse_density(task, S, target)
-        return Problem(encoding.apply(task.X), S, weight, odds, missing, task.start)
+        return Problem(_encoded(encoding, task.X), S, weight, odds, missing, task.start)
 
     @staticmethod
     def _collect(chains: tuple[Chain, ...], encoding: Encoding, target: Affine) -> FittedGaussianProcess:
@@ -186,6 +203,7 @@ class GaussianProcess(Learner):
     def _judge_the_rest(model: FittedGaussianProcess, task: Task, chosen: NDArray[np.int64]) -> FittedGaussianProcess:
         """Weigh the candidates of rows that no chain has seen by the noise around their predictions."""
         prediction = model.predict(task.X)
+        assert model.out_of_fold is not None
         prediction[chosen] = model.out_of_fold
         scale = float(model.report.noise_scale[-1])
         S = task.S
@@ -210,9 +228,12 @@ def _agreeing(chains: Sequence[Chain], problem: Problem) -> tuple[Chain, ...]:
         return tuple(chains)
     S, start = problem.S, problem.start
     # By how much likelier the start makes what a chain has drawn than a draw at random would be.
-    shared = [row_sums(start * chain.weights, S) / row_sums(start * S.prior_or_uniform, S) for chain in chains]
+    by_chance = np.maximum(row_sums(start * S.prior_or_uniform, S), _NOTHING)
+    shared = [row_sums(start * chain.weights, S) / by_chance for chain in chains]
     gains = np.array([np.average(np.log(np.maximum(each, _NOTHING)), weights=problem.weight) for each in shared])
-    return tuple(chain for chain, gain in zip(chains, gains, strict=True) if gain >= _ALIKE * max(gains.max(), 0.0))
+    # Where none agrees with it, or it says no more than the priors do, the start cannot tell them apart.
+    least = _ALIKE * gains.max() if gains.max() > 0 else -np.inf
+    return tuple(chain for chain, gain in zip(chains, gains, strict=True) if gain >= least)
 
 
 def _draws(task: Task) -> bool:
@@ -228,9 +249,16 @@ def _rows_seen(task: Task, most: int) -> NDArray[np.int64] | None:
     return None if len(rows) == len(task.S) else rows
 
 
+def _encoded(encoding: Encoding, X: Floats) -> Floats:
+    """Return encoded features; what is absurdly far from all training rows counts as only very far."""
+    found: Floats = np.clip(encoding.apply(X), -_FARTHEST, _FARTHEST)
+    return found
+
+
 def _inverse_density(task: Task, S: CandidateSets, target: Affine) -> Any:
     """Return one over the density of false labels at each candidate, in the units of ``S``."""
-    if task.log_q is not None:
-        return np.exp(-task.log_q) / float(target.scale)
+    log_q = task.scaled_log_q(target)
+    if log_q.size:
+        return np.exp(-log_q)
     span = float(S.values.max() - S.values.min())
     return span if span > 0 else 1.0

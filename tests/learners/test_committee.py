@@ -1,0 +1,297 @@
+"""The committee, which ``auto`` stands for: what it is made of, when it is not used, and what it promises on data."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import KFold
+
+from plr import CandidateSets, PartialLabelRegressor, make_candidates
+from plr.errors import ParameterError
+from plr.learners import MLP, Committee, GaussianProcess, Task
+from plr.learners.committee import EFFORTS, FittedCommittee, _informed
+from plr.learners.mlp import FittedNetwork
+from plr.losses import Absolute, Squared
+from plr.start import Density
+from plr.weighting import Posterior, Rule, get_weighting
+
+LOW = Committee(effort="low")
+
+
+def made_up(rows=150, false_labels=3, set_size="fixed", seed=0):
+    """Return features, labels of a known function with a step, their candidate sets, and where the true ones are."""
+    random = np.random.default_rng(seed)
+    X = random.uniform(-2, 2, size=(rows, 2))
+    y = np.sin(2 * X[:, 0]) + 2.0 * (X[:, 1] > 0) + 0.05 * random.normal(size=rows)
+    S, truth = make_candidates(y, false_labels, set_size=set_size, random_state=seed + 100, return_index=True)
+    return X, y, S, S.offsets[:-1] + truth
+
+
+def fit(X, S, learner=LOW, rule=None, **more):
+    sets = S if isinstance(S, CandidateSets) else CandidateSets.from_lists(S)
+    return learner.fit(Task(X, sets, rule or Rule(Posterior(), Squared()), **more))
+
+
+@pytest.fixture(scope="module")
+def default():
+    X, _, S, _ = made_up(250)
+    return PartialLabelRegressor(effort="low", random_state=0).fit(X, S)
+
+
+def test_finds_the_function_far_better_than_the_candidates_median(default):
+    _, y, S, true = made_up(250)
+    median = np.mean((np.median(S.values.reshape(len(S), -1), axis=1) - y) ** 2)
+    new, labels, _, _ = made_up(300, seed=1)
+    assert np.mean((default.predict(new) - labels) ** 2) < 0.25 * median
+    assert np.mean((default.model_.out_of_fold - y) ** 2) < 0.25 * median
+    assert np.mean(S.offsets[:-1] + default.identify().index == true) > 0.75
+
+
+def test_the_prediction_is_the_mean_of_both(default):
+    X, _, _, _ = made_up(250)
+    model = default.model_
+    rows = model.encoding.apply(X)
+    both = [member.predict(rows) for member in (model.process, model.trees)]
+    assert model.share == 0.5
+    assert_allclose(model.predict(X), np.mean(both, axis=0))
+    assert not np.allclose(*both, atol=1e-3)
+    assert model.report.rounds == 2
+    # Each row's unseen prediction is by models that have not seen it, so it is worse than that of those that have.
+    assert not np.allclose(model.out_of_fold, model.predict(X))
+
+
+def test_on_plain_labels_the_better_one_counts_for_more():
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, size=(120, 2))
+    shares = [fit(X, CandidateSets(y, np.arange(121))).share for y in (X[:, 0], (np.floor(3 * X) % 2).sum(axis=1))]
+    assert shares[0] == 0.75
+    assert shares[1] < 0.75
+
+
+def test_effort_is_how_much_is_fitted():
+    plans = {
+        level: [(process.chains, process.rounds) for process in (Committee._process(effort, n) for n in (500, 5000))]
+        for level, effort in EFFORTS.items()
+    }
+    assert plans == {"low": [(1, 20), (1, 8)], "normal": [(4, 40), (2, 16)], "high": [(12, 60), (6, 24)]}
+    X, y, _, _ = made_up(60)
+    sets = CandidateSets(y, np.arange(61))
+    counts = [len(fit(X, sets, Committee(level)).trees.fitted.models) for level in EFFORTS]
+    assert counts == [effort.last_fits for effort in EFFORTS.values()] == [1, 3, 6]
+
+
+def test_the_regressors_effort_and_folds_reach_it():
+    learner = PartialLabelRegressor(effort="high", cv=3)._resolve()[0]
+    assert (learner.effort, learner.cv) == ("high", 3)
+    own = Committee("low", cv=4)
+    assert PartialLabelRegressor(own, cv=3)._resolve()[0].cv == 4
+
+
+class TestNotUsed:
+    def test_below_fifty_rows_it_is_the_network(self):
+        X, _, S, _ = made_up(49)
+        auto = PartialLabelRegressor(random_state=0).fit(X, S)
+        network = PartialLabelRegressor("mlp", start=Density.for_draws(49), random_state=0).fit(X, S)
+        assert isinstance(auto.model_, FittedNetwork)
+        assert_array_equal(auto.predict(X), network.predict(X))
+
+    def test_rows_without_weight_do_not_make_fifty(self):
+        X, y, _, _ = made_up(70)
+        weight = np.where(np.arange(70) < 49, 1.0, 0.0)
+        for light, kind in ((weight, FittedNetwork), (None, FittedCommittee)):
+            assert isinstance(fit(X, CandidateSets(y, np.arange(71)), sample_weight=light), kind)
+
+    @pytest.mark.parametrize("case", ["loss", "validation"])
+    def test_auto_is_the_network_where_the_committee_cannot(self, case):
+        model = PartialLabelRegressor(loss="absolute" if case == "loss" else "squared")
+        learner = model._resolve(validated=case == "validation")[0]
+        assert isinstance(learner, MLP)
+        assert isinstance(PartialLabelRegressor()._resolve()[0], Committee)
+
+    def test_validation_rows_reach_the_network(self):
+        X, y, S, _ = made_up(60)
+        model = PartialLabelRegressor(random_state=0).fit(X, S, validation=(X[:20], y[:20]))
+        assert isinstance(model.learner_, MLP)
+        assert model.model_.report.best_round is not None
+
+    def test_what_it_cannot_do_is_refused(self):
+        X, _, S, _ = made_up(60)
+        with pytest.raises(ParameterError, match="squared loss only"):
+            fit(X, S, rule=Rule(Posterior(), Absolute()))
+        with pytest.raises(ParameterError, match="validation"):
+            fit(X, S, validation=(X, S))
+        with pytest.raises(ParameterError, match="noise scale of its own"):
+            fit(X, S, rule=Rule(Posterior(scale="row"), Squared()))
+        with pytest.raises(ParameterError, match=r"effort.*did you mean 'low'"):
+            fit(X, S, Committee("lo"))
+        with pytest.raises(ParameterError, match="effort"):
+            PartialLabelRegressor(effort="lo").fit(X, S)
+        with pytest.raises(ParameterError, match="cv"):
+            fit(X, S, Committee(cv=1))
+
+
+def test_workers_change_nothing_and_the_seed_does():
+    X, _, S, _ = made_up(80)
+    one, two, other = (fit(X, S, seed=seed, n_jobs=jobs) for seed, jobs in ((3, 1), (3, 2), (4, 2)))
+    assert_array_equal(one.predict(X), two.predict(X))
+    assert_array_equal(one.out_of_fold, two.out_of_fold)
+    assert not np.array_equal(one.predict(X), other.predict(X))
+
+
+def test_rows_without_weight_have_no_influence():
+    X, _, S, _ = made_up(120)
+    weight = np.where(np.arange(120) < 80, 1.0, 0.0)
+    with_them = fit(X, S, sample_weight=weight)
+    without = fit(X[:80], S[:80], sample_weight=weight[:80])
+    assert_allclose(with_them.predict(X), without.predict(X), rtol=1e-9)
+
+
+def test_the_unit_of_weights_does_not_matter():
+    X, _, S, _ = made_up(80)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 80)
+    one, other = (fit(X, S, sample_weight=unit * weight) for unit in (1.0, 2.0**-40))
+    assert_array_equal(one.predict(X), other.predict(X))
+
+
+@pytest.mark.parametrize(("unit", "shift"), [(1e-300, 0.0), (1e290, 0.0), (1e-3, 1e6)])
+@pytest.mark.filterwarnings("error")
+def test_units_of_labels_do_not_matter(unit, shift):
+    X, _, S, _ = made_up(80)
+    plain = fit(X, S)
+    scaled = fit(X, CandidateSets(unit * S.values + shift, S.offsets))
+    for member in ("process", "trees"):
+        first, second = (getattr(model, member).predict(model.encoding.apply(X)) for model in (plain, scaled))
+        assert np.sqrt(np.mean(((second - shift) / unit - first) ** 2)) < 0.05 * first.std()
+    assert_allclose(scaled.report.noise_scale / unit, plain.report.noise_scale, rtol=0.1)
+
+
+def test_noise_and_false_labels_are_held_against_each_other_in_one_unit():
+    X, _, S, _ = made_up(80)
+    weighting = Posterior(false_labels="estimated", missing_truth=0.1)
+    plain, scaled = (
+        PartialLabelRegressor(LOW, weighting, random_state=0).fit(X, CandidateSets(unit * S.values, S.offsets))
+        for unit in (1.0, 2.0**12)
+    )
+    assert_allclose(scaled.model_.report.loss, plain.model_.report.loss, rtol=1e-6)
+    assert_allclose(scaled.predict(X) / 2.0**12, plain.predict(X), rtol=1e-6)
+
+
+def test_trees_begin_with_the_draws_and_keep_their_root_as_a_prior():
+    S = CandidateSets.from_lists([[1.0, 2.0], [3.0, 4.0, 5.0]], prior=[[0.5, 0.5], [0.0, 0.5, 0.5]])
+    weights = np.array([0.8, 0.2, 0.0, 0.36, 0.64])
+    told = _informed(Task(np.zeros((2, 1)), S, Rule(Posterior(missing_truth=0.1), Squared())), weights)
+    assert_array_equal(told.start, weights)
+    assert_allclose(told.S.prior, [2 / 3, 1 / 3, 0.0, 3 / 7, 4 / 7])
+    assert (told.rule.weighting.noise, told.rule.weighting.missing_truth) == ("gaussian", 0.1)
+    other = _informed(Task(np.zeros((2, 1)), S, Rule(get_weighting("progressive"), Squared()), start=weights), weights)
+    assert other.start is None
+    assert other.S is S
+
+
+def test_priors_of_zero_are_never_believed():
+    X, y, S, true = made_up(100)
+    prior = np.full(S.values.size, 1.0)
+    prior[true] = 0.0
+    model = PartialLabelRegressor(LOW, random_state=0).fit(X, CandidateSets(S.values, S.offsets, prior))
+    assert_array_equal(model.model_.process.weights[true], 0.0)
+    assert_array_equal(model.identify().probabilities[true], 0.0)
+    prior[true] = 1e6
+    told = PartialLabelRegressor(LOW, random_state=0).fit(X, CandidateSets(S.values, S.offsets, prior))
+    plain = PartialLabelRegressor(LOW, random_state=0).fit(X, y)
+    assert np.mean((told.predict(X) - plain.predict(X)) ** 2) < 0.1 * np.var(y)
+
+
+def test_a_density_of_false_labels_helps():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, size=(120, 1))
+    y = 2 * X[:, 0] + 0.2 * random.normal(size=120)
+    S = np.column_stack([y, 0.1 * random.normal(size=(120, 2))])
+
+    def at_zero(labels):
+        return np.exp(-0.5 * (labels / 0.1) ** 2) / (0.1 * np.sqrt(2 * np.pi))
+
+    found = [
+        np.mean(PartialLabelRegressor(LOW, weighting, random_state=0).fit(X, S).identify().index == 0)
+        for weighting in (Posterior(), Posterior(false_labels=at_zero))
+    ]
+    assert found[1] > max(found[0], 0.85)
+
+
+def test_rows_without_their_truth():
+    X, y, S, true = made_up(200, false_labels=1)
+    values, lost = S.values.copy(), np.arange(200) % 5 == 0
+    values[true[lost]] = np.random.default_rng(1).uniform(y.min(), y.max(), lost.sum())
+    weighting = Posterior(missing_truth="learned")
+    model = PartialLabelRegressor(LOW, weighting, random_state=0).fit(X, CandidateSets(values, S.offsets))
+    assert model.score(X, y) > 0.8
+    assert 0.1 < model.missing_share_ < 0.35
+
+
+@pytest.mark.parametrize("weighting", ["average", "identification", "progressive"])
+def test_other_weightings(weighting):
+    X, y, S, _ = made_up(100, false_labels=1)
+    model = PartialLabelRegressor(LOW, weighting, random_state=0).fit(X, S)
+    assert model.start_weights_ is None
+    assert model.score(X, y) > 0.5
+    assert np.isfinite(model.identify().probabilities).all()
+
+
+def test_folds_of_ones_own_and_groups_reach_the_trees():
+    X, _, S, _ = made_up(60)
+    for cv, groups in ((KFold(3), None), (5, np.arange(60) // 6), (2, np.zeros(60))):
+        model = PartialLabelRegressor(effort="low", cv=cv, random_state=0).fit(X, S, groups=groups)
+        assert np.isfinite(model.identify().probabilities).all()
+    light = np.where(np.arange(60) < 55, 1.0, 0.0)
+    model = PartialLabelRegressor(effort="low", random_state=0).fit(X, S, groups=np.zeros(60), sample_weight=light)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def hard_problems():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(50, 2))
+    S = make_candidates(X[:, 0], 1, set_size="fixed", random_state=1)
+    return {
+        "fifty rows of two": (X, S),
+        "constant columns": (np.column_stack([X, np.ones((50, 2))]), S),
+        "nothing but constants": (np.ones((50, 2)), S),
+        "one column": (X[:, 1:], S),
+        "more columns than rows": (random.normal(size=(50, 90)), S),
+        "equal candidates": (X, [[3.0, 3.0]] * 50),
+        "equal labels": (X, [[3.0]] * 50),
+        "single candidates and others": (X, [[1.0 * k] if k % 3 else [1.0 * k, 7.0] for k in range(50)]),
+        "nothing but gaps": (np.full((50, 2), np.nan), S),
+        "huge features": (1e300 * X, S),
+    }
+
+
+@pytest.mark.parametrize("name", hard_problems())
+def test_hard_problems(name):
+    X, S = hard_problems()[name]
+    model = PartialLabelRegressor(effort="low", random_state=0).fit(X, S)
+    assert isinstance(model.model_, FittedCommittee)
+    assert np.isfinite(model.predict(X)).all()
+    found = model.identify()
+    assert np.isfinite(found.probabilities).all()
+    if name.startswith("equal"):
+        assert_allclose(model.predict(X), 3.0, atol=1e-3)
+
+
+def test_frames_with_gaps_and_categories_survive_a_pickle():
+    X, y, _, _ = made_up(150)
+    frame = pd.DataFrame({"a": np.where(np.arange(150) % 7, X[:, 0], np.nan), "b": X[:, 1], "kind": list("xyz" * 50)})
+    labels = y + 4.0 * (np.arange(150) % 3)
+    model = PartialLabelRegressor(effort="low", random_state=0).fit(frame, make_candidates(labels, 2, random_state=7))
+    assert model.score(frame, labels) > 0.9
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(again.predict(frame), model.predict(frame), rtol=1e-12)
+    assert np.isfinite(model.predict(frame.assign(kind="new", b=np.nan))).all()
+
+
+def test_identify_asks_for_no_more_fits(default, monkeypatch):
+    for kind in (Committee, GaussianProcess):
+        monkeypatch.setattr(kind, "fit", None)
+    assert len(default.identify().index) == 250
