@@ -25,6 +25,7 @@ lint: $(VENV)/.tests
 bench: $(VENV)/.tests
 	$(BIN)/python benchmarks/bench_training.py --out results/speed
 	$(BIN)/python benchmarks/bench_boosting.py --out results/speed
+	$(BIN)/python benchmarks/bench_default.py --out results/speed
 
 learners: $(VENV)/.tests
 	$(BIN)/python benchmarks/learners.py --out results/learners

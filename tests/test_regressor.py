@@ -50,8 +50,11 @@ def test_defaults_come_close_to_supervised_training(data):
     model = PartialLabelRegressor(random_state=0).fit(X[:300], S[:300])
     supervised = PartialLabelRegressor(random_state=0).fit(X[:300], y[:300])
     error, bound = (np.mean((m.predict(X[300:]) - y[300:]) ** 2) for m in (model, supervised))
-    assert error < 2.0 * bound
-    assert np.mean(model.identify(X[300:], S[300:]).index == truth[300:]) > 0.97
+    assert error < 1.1 * bound
+    # Some false labels lie nearer than the noise lets the true one be, whoever judges.
+    found, best = (np.mean(m.identify(X[300:], S[300:]).index == truth[300:]) for m in (model, supervised))
+    assert found >= best - 0.01
+    assert best >= 0.97
 
 
 def test_identify_training_rows_out_of_fold(data):

@@ -24,9 +24,7 @@ def ablation(results: Results, plan: Plan) -> Sheet:
     """Compare the default with itself less some part."""
     sheet = Sheet(
         "What each part adds",
-        [
-            "Mean test MSE ± standard deviation over trials; the ratio to the default is a geometric mean over cells."
-        ],
+        ["Mean test MSE ± standard deviation over trials; the ratio to the default is a geometric mean over cells."],
         ("dataset", "false_labels", "set_size", "part", "mse", "std", "trials"),
         [],
     )

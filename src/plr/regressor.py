@@ -165,8 +165,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         validation : (X, y), optional
             Rows to choose the best epoch by; with plain labels as ``y``, by the labels.
         callback : callable, optional
-            Called with ``(done, at most, loss)`` about ten times a second, or after each chain or round where these take
-            longer; stops training by raising.
+            Called with ``(done, at most, loss)`` about ten times a second, or after each chain or round where those are
+            slow; stops training by raising.
 
         Returns
         -------

@@ -187,9 +187,9 @@ def test_trees_begin_with_the_draws_and_keep_their_root_as_a_prior():
     assert_array_equal(told.start, weights)
     assert_allclose(told.S.prior, [2 / 3, 1 / 3, 0.0, 3 / 7, 4 / 7])
     assert (told.rule.weighting.noise, told.rule.weighting.missing_truth) == ("gaussian", 0.1)
-    other = _informed(Task(np.zeros((2, 1)), S, Rule(get_weighting("progressive"), Squared()), start=weights), weights)
-    assert other.start is None
-    assert other.S is S
+    # Under other weightings nothing was drawn.
+    plain = Task(np.zeros((2, 1)), S, Rule(get_weighting("progressive"), Squared()))
+    assert _informed(plain, weights) is plain
 
 
 def test_priors_of_zero_are_never_believed():
@@ -289,6 +289,24 @@ def test_frames_with_gaps_and_categories_survive_a_pickle():
     again = pickle.loads(pickle.dumps(model))
     assert_allclose(again.predict(frame), model.predict(frame), rtol=1e-12)
     assert np.isfinite(model.predict(frame.assign(kind="new", b=np.nan))).all()
+
+
+def test_groups_and_folds_of_ones_own_leave_out_both_models():
+    # Labels have nothing to do with features, so that only a row's twin can tell.
+    random = np.random.default_rng(0)
+    X = np.repeat(random.normal(size=(40, 2)), 2, axis=0)
+    S = CandidateSets(np.repeat(random.normal(size=40), 2), np.arange(81))
+    groups = np.repeat(np.arange(40), 2)
+    folds = [(np.flatnonzero(groups % 4 != k), np.flatnonzero(groups % 4 == k)) for k in range(4)]
+    told = {
+        "neither": fit(X, S),
+        "groups": fit(X, S, groups=groups),
+        "folds": fit(X, S, Committee("low", cv=folds)),
+    }
+    agree = {name: np.corrcoef(model.out_of_fold, S.values)[0, 1] for name, model in told.items()}
+    assert agree["neither"] > 0.6
+    assert max(agree["groups"], agree["folds"]) < 0.3
+    assert told["groups"].unseen_weights is told["folds"].unseen_weights is None
 
 
 def test_identify_asks_for_no_more_fits(default, monkeypatch):

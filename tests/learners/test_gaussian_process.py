@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg, optimize
+from threadpoolctl import threadpool_limits
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import ParameterError
@@ -240,7 +241,9 @@ def test_lengths_tell_columns_that_matter():
     random = np.random.default_rng(0)
     X = random.normal(size=(150, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * random.normal(size=150)
-    learned = Kernel.prior(2).learned(X, y[:, None], np.ones(150), 60)
+    # Threads that wait for each other on a busy machine would be most of the time.
+    with threadpool_limits(1):
+        learned = Kernel.prior(2).learned(X, y[:, None], np.ones(150), 60)
     assert learned.parameters[1] > learned.parameters[0] + 1
     assert learned.noise == pytest.approx(0.01, rel=0.5)
 
@@ -375,14 +378,42 @@ def test_chains_see_some_rows_and_judge_the_rest():
     assert np.mean((model.out_of_fold[plain] - y[plain]) ** 2) < 0.1
 
 
-@pytest.mark.xfail(reason="a row's group has a say in its unseen prediction", strict=True)
-def test_groups_are_left_out_together():
+def test_groups_have_no_say_in_their_rows():
+    # Labels have nothing to do with features, so that only rows of its own group can tell a row's.
     random = np.random.default_rng(0)
-    X = np.repeat(random.normal(size=(60, 2)), 2, axis=0)
-    y = np.repeat(random.normal(size=60), 2)
-    model = fit(X, CandidateSets(y, np.arange(121)), groups=np.repeat(np.arange(60), 2))
-    # Labels have nothing to do with features, so that only the twin can tell.
-    assert np.corrcoef(model.out_of_fold, y)[0, 1] < 0.3
+    X = np.repeat(random.normal(size=(20, 2)), 8, axis=0)
+    y = np.repeat(random.uniform(size=20), 8)
+    S, truth = make_candidates(y, 2, set_size="fixed", random_state=1, return_index=True)
+    apart, together = (
+        PartialLabelRegressor(SMALL, random_state=0).fit(X, S, groups=groups)
+        for groups in (None, np.repeat(np.arange(20), 8))
+    )
+    assert np.mean(apart.identify().index == truth) > 0.7
+    assert np.mean(together.identify().index == truth) < 0.5
+    assert together.model_.out_of_fold is together.model_.unseen_weights is None
+
+
+@pytest.mark.filterwarnings("ignore:.*still being processed:UserWarning")
+def test_the_callback_is_told_of_each_chain_and_may_stop_it():
+    X, _, S, _ = made_up(60)
+    told = []
+    fit(X, S, GaussianProcess(chains=3, rounds=2), callback=lambda *progress: told.append(progress))
+    assert [progress[:2] for progress in told] == [(1, 3), (2, 3), (3, 3)]
+    assert np.isfinite([loss for *_, loss in told]).all()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(X, S, callback=stop)
+
+
+def test_a_label_that_is_none_spoils_nothing():
+    X, y, S, true = made_up(120)
+    values = S.values.copy()
+    values[S.offsets[5] if true[5] != S.offsets[5] else S.offsets[5] + 1] = 999_999.0
+    model = fit(X, CandidateSets(values, S.offsets), LONG)
+    assert np.mean((model.out_of_fold - y) ** 2) < 0.1
 
 
 # Starts
@@ -468,8 +499,9 @@ def test_hard_problems(name):
     sets = S if isinstance(S, CandidateSets) else CandidateSets.from_lists(S)
     model = fit(X, sets, GaussianProcess(chains=2, rounds=3), **more)
     check_weights(model.weights, sets)
+    assert (model.out_of_fold is None) == ("groups" in more)
     for found in (model.predict(X), model.out_of_fold, model.report.loss, model.report.noise_scale):
-        assert np.isfinite(found).all()
+        assert found is None or np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("unit", [1e-290, 1e280])

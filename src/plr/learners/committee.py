@@ -21,6 +21,7 @@ from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.mlp import MLP
 from plr.learners.refit import FittedRefit, Refit
 from plr.learners.scaling import Affine, learn_steady_target, rescaled
+from plr.selection import fit_noise
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule, row_sums, thread_count
 
@@ -50,9 +51,9 @@ EFFORTS = {
 _FEWEST_ROWS = 50
 # The trees weigh candidates by their own noise and by the square root of the Gaussian process's weights.
 _TRUST, _LEAST = 0.5, 1e-3
-# The Gaussian process's share in the prediction, and what is tried on plain labels. Neither model is ever left out:
-# their mistakes differ.
-_EVEN, _SHARES = 0.5, (0.25, 0.5, 0.75)
+# The Gaussian process's share in the prediction, and what is tried on plain labels. Their mistakes differ, so that
+# neither is left out unless the sets are so much likelier around the other: half the error, in each row.
+_EVEN, _SHARES, _OUT_OF_DEPTH = 0.5, (0.25, 0.5, 0.75), 0.35
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Committee(Learner):
         unseen = process.out_of_fold
         if unseen is None or not isinstance(self.cv, Integral):
             # Rows of a group must not speak for each other, nor rows that the user's folds keep apart.
-            unseen = out_of_fold(learner, replace(task, callback=None), self.cv)
+            unseen = self._left_out(learner, task, process)
             process = replace(process, out_of_fold=None)
         trees, unseen_by_trees = self._fit_trees(effort, task, process)
         share = self._share(task, unseen, unseen_by_trees)
@@ -188,28 +189,36 @@ class Committee(Learner):
         task = replace(task, S=rescaled(task.S, target))
         fitted = learner.fit(task)
         unseen = fitted.out_of_fold
-        if unseen is None and make_folds(task, self.cv):
-            unseen = out_of_fold(clone(learner).set_params(last_fits=1), task, self.cv)
-        elif unseen is None:
-            # A lone group: there is nothing else to learn from.
-            unseen = fitted.predict(task.X)
+        if unseen is None:
+            unseen = self._left_out(clone(learner).set_params(last_fits=1), task, fitted)
         return _Trees(fitted, target), target.undo(unseen)
+
+    def _left_out(self, learner: Learner, task: Task, fitted: Fitted) -> Floats:
+        """Predict the training rows out of fold; a lone group as it is, since there is nothing else to learn from."""
+        if not make_folds(task, self.cv):
+            return fitted.predict(task.X)
+        return out_of_fold(learner, replace(task, callback=None), self.cv)
 
     @staticmethod
     def _share(task: Task, process: Floats, trees: Floats) -> float:
         """Return the Gaussian process's share in the prediction, given what both predict for unseen rows.
 
-        On plain labels it is the one with the least error. Candidate sets cannot tell: draws and kernel have adapted to
-        each other, so that sets look likelier around the process's predictions than new rows' sets would.
+        On plain labels it is the one with the least error. Candidate sets cannot tell that closely: draws and kernel
+        have adapted to each other, so that sets look likelier around the process's predictions than new rows' sets
+        would. Where one of the two is out of its depth, as trees are on a straight line, either can tell.
         """
-        if task.S.values.size > len(task.S):
-            return _EVEN
-        miss_process, miss_trees = task.S.values - process, task.S.values - trees
 
-        def error(share: float) -> float:
-            return float(np.average((share * miss_process + (1 - share) * miss_trees) ** 2, weights=task.sample_weight))
+        def likelihood(share: float) -> float:
+            prediction = share * process + (1 - share) * trees
+            noise = fit_noise(prediction, task.S, family, task.sample_weight, task.n_jobs or 1, task.false_labels)
+            return float(np.average(noise.log_likelihood(prediction, task.S), weights=task.sample_weight))
 
-        return min(_SHARES, key=error)
+        # Gaussian, because a far miss costs the squared loss more than it costs a noise with heavy tails.
+        family = Posterior(noise="gaussian")
+        plain = task.S.values.size == len(task.S)
+        best = max(_SHARES, key=likelihood) if plain else _EVEN
+        alone = max((1.0, 0.0), key=likelihood)
+        return alone if likelihood(alone) > likelihood(best) + _OUT_OF_DEPTH else best
 
 
 def boosted_trees() -> Any:
