@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from plr import CandidateSets, PartialLabelRegressor
 from plr.learners import MLP, Refit, Task
 from plr.learners.committee import boosted_trees
-from plr.losses import Squared
 from plr.selection import fit_noise
-from plr.start import Density, Sampled
+from plr.start import Density
 from plr.weighting import Posterior, Progressive
 from plr.weighting.base import Weighting
-from plr.weighting.rule import Rule
 
 __all__ = ["METHODS", "SETTINGS", "Method", "Outcome", "Selection", "get_method", "make_default"]
 
@@ -57,7 +55,6 @@ NETWORK: dict[str, Any] = {"hidden": (20, 30, 10), "activation": "relu", "scale_
 NETWORKS = 3
 HELD_OUT = 0.2
 _SUPERVISED_DECAY = 0.1
-START_FOLDS = 5
 TRUST = 0.5
 
 
@@ -221,15 +218,17 @@ class Given:
 
 
 _DRAWN: dict[tuple[bytes, int], Floats] = {}
-"""Weights of Gaussian processes fitted in this process, by problem and seed: the default's is the network's start."""
+"""Weights drawn in this process, by problem and seed."""
 
 
 def _start_weights(X: NDArray[np.float32], S: CandidateSets, seed: int) -> Floats:
-    """Return the sampled start's weights, made once for all settings and networks: they do not depend on either."""
+    """Return the sampled start's weights: those drawn in the default's fit to the problem, which may be known already.
+
+    They are made once for all settings and networks, since they do not depend on either.
+    """
     key = _key(X, S), seed
     if key not in _DRAWN:
-        task = Task(np.asarray(X, dtype=np.float64), S, Rule(Posterior(), Squared()), seed=seed, n_jobs=1)
-        _DRAWN[key] = Sampled().weights(task, START_FOLDS)
+        _DRAWN[key] = make_default(seed).fit(X, S).model_.process.weights
     return _DRAWN[key]
 
 

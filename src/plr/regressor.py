@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from plr._checks import check_features, check_groups, check_sample_weight, check_seed, is_plain_target
-from plr._parameters import check_choice
+from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, LengthError, NotFittedError, ParameterError
 from plr.identified import Identification, identification
@@ -23,9 +23,10 @@ from plr.learners import MLP, Committee, Density, Fitted, Learner, Refit, Task, 
 from plr.learners.columns import Columns
 from plr.learners.committee import EFFORTS
 from plr.learners.folds import check_folds, out_of_fold
+from plr.learners.weighted import trusted
 from plr.losses import Loss, Squared, get_loss
 from plr.selection import NoiseModel, fit_noise
-from plr.start import choose_start, first_weights, trusted
+from plr.start import choose_start, first_weights
 from plr.weighting import Posterior, Weighting, get_weighting
 from plr.weighting.rule import Rule, thread_count
 
@@ -206,7 +207,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         first = None if start is None else first_weights(start, task, self.cv, learner)
         if first is not None and not (S.sizes == 1).all():
             # Where the density of false labels is estimated, it is estimated better now.
-            task = replace(task, start=first, S=trusted(start, first, S)).with_density()
+            trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
+            task = replace(task, start=first, S=trusted(S, first, trust)).with_density()
         model = learner.fit(task)
         if self.verbose and callback is None:
             sys.stderr.write("\n")

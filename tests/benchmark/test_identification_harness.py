@@ -182,7 +182,6 @@ def test_settings_are_chosen_on_a_fifth_that_no_model_has_seen(monkeypatch):
         assert len(sets) == kept
 
 
-@pytest.mark.xfail(reason="the default's draws have another seed than the start's own", strict=True)
 def test_a_start_is_the_same_whether_or_not_the_default_was_measured_before(monkeypatch):
     monkeypatch.setattr(methods, "_DRAWN", {})
     problem = make_problem(Case("auto-mpg", set_size="fixed", rows=60))

@@ -16,8 +16,9 @@ from sklearn.tree import DecisionTreeRegressor
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import ParameterError
 from plr.learners import MLP, Boosting, GaussianProcess, Linear, Refit, Task
+from plr.learners.weighted import trusted
 from plr.losses import Absolute, Squared
-from plr.start import Density, Sampled, get_start, trusted
+from plr.start import Density, Sampled, get_start
 from plr.weighting import Posterior, Progressive, Rule
 
 SHORT = GaussianProcess(chains=1, rounds=9)
@@ -105,20 +106,20 @@ class TestTrust:
     def test_priors_are_multiplied_by_a_power_of_the_weights(self):
         S = CandidateSets.from_lists([[1.0, 2.0], [3.0, 4.0, 5.0]])
         given = np.array([0.8, 0.2, 0.0, 0.36, 0.64])
-        half = trusted(Sampled(), given, S)
+        half = trusted(S, given, Sampled().trust)
         assert_allclose(half.prior[0] / half.prior[1], 2.0)
         assert_allclose(half.prior[4] / half.prior[3], 4 / 3)
         # No candidate is ruled out by a start.
         assert half.prior[2] > 0
         assert_allclose(np.add.reduceat(half.prior, S.offsets[:-1]), 1.0)
         told = CandidateSets(S.values, S.offsets, np.array([0.2, 0.8, 0.0, 0.5, 0.5]))
-        full = trusted(Sampled(trust=1.0), given, told)
+        full = trusted(told, given, 1.0)
         assert_allclose(full.prior, [0.5, 0.5, 0.0, 0.36, 0.64])
 
-    @pytest.mark.parametrize("start", [Sampled(trust=0.0), Density(), object()], ids=["none", "density", "own"])
-    def test_without_it_the_sets_are_left_alone(self, start):
+    def test_without_it_the_sets_are_left_alone(self):
         S = CandidateSets.from_lists([[1.0, 2.0]])
-        assert trusted(start, np.array([0.8, 0.2]), S) is S
+        assert Density().trust == 0.0
+        assert trusted(S, np.array([0.8, 0.2]), 0.0) is S
 
     @pytest.mark.parametrize("trust", [-0.5, np.nan, "much"])
     def test_bad_values_are_named(self, trust):
@@ -138,7 +139,7 @@ class TestTrust:
         model = PartialLabelRegressor(Watched(), start=Sampled(1.0, SHORT), random_state=0).fit(X, S)
         (task,) = seen
         assert_array_equal(task.start, model.start_weights_)
-        assert_allclose(task.S.prior, trusted(Sampled(1.0), model.start_weights_, S).prior)
+        assert_allclose(task.S.prior, trusted(S, model.start_weights_, 1.0).prior)
 
 
 @pytest.mark.parametrize(

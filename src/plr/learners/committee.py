@@ -12,7 +12,6 @@ from sklearn.base import clone
 
 from plr._codes import SQUARED
 from plr._parameters import check_choice
-from plr.candidates import CandidateSets
 from plr.errors import ParameterError
 from plr.learners.base import Fitted, Learner, Report, Task
 from plr.learners.encoding import Encoding, learn_encoding
@@ -21,9 +20,10 @@ from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.mlp import MLP
 from plr.learners.refit import FittedRefit, Refit
 from plr.learners.scaling import Affine, learn_steady_target, rescaled
+from plr.learners.weighted import trusted
 from plr.selection import fit_noise
 from plr.weighting.posterior import Posterior
-from plr.weighting.rule import Rule, row_sums, thread_count
+from plr.weighting.rule import Rule, thread_count
 
 __all__ = ["EFFORTS", "Committee", "FittedCommittee", "boosted_trees"]
 
@@ -50,7 +50,7 @@ EFFORTS = {
 # With fewer rows than this, folds and trees have nothing to say.
 _FEWEST_ROWS = 50
 # The trees weigh candidates by their own noise and by the square root of the Gaussian process's weights.
-_TRUST, _LEAST = 0.5, 1e-3
+_TRUST = 0.5
 # The Gaussian process's share in the prediction, and what is tried on plain labels. Their mistakes differ, so that
 # neither is left out unless the sets are so much likelier around the other: half the error, in each row.
 _EVEN, _SHARES, _OUT_OF_DEPTH = 0.5, (0.25, 0.5, 0.75), 0.35
@@ -242,12 +242,10 @@ def boosted_trees() -> Any:
 
 def _informed(task: Task, weights: Floats) -> Task:
     """Return the task as the trees see it: the process's weights to begin with, and as a prior."""
-    rule, S = task.rule, task.S
+    rule = task.rule
     if not rule.learns_scale:
         return task
     if isinstance(rule.weighting, Posterior):
         # Trees fitted to means of candidates want weights that fall off as the squared loss does.
         rule = Rule(clone(rule.weighting).set_params(noise="gaussian"), rule.loss)
-    prior = S.prior_or_uniform * np.maximum(weights, _LEAST) ** _TRUST
-    prior /= row_sums(prior, S)[S.row_index]
-    return replace(task, rule=rule, S=CandidateSets(S.values, S.offsets, prior), start=weights)
+    return replace(task, rule=rule, S=trusted(task.S, weights, _TRUST), start=weights)

@@ -18,11 +18,13 @@ from plr.learners.rows import features_of, take_rows
 from plr.learners.wrapped import predictions, seeded_clone, tags_of, weight_parameter
 from plr.weighting.rule import row_sums
 
-__all__ = ["Model", "WeightedFits", "draw_candidates"]
+__all__ = ["Model", "WeightedFits", "draw_candidates", "trusted"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
+# No candidate's weight counts as less where weights become priors: who gave them may be wrong.
+_LEAST = 1e-3
 # A candidate with less than this share of the weight of its row's heaviest is not worth a row of its own.
 _NEGLIGIBLE = 1e-6
 
@@ -152,3 +154,11 @@ def draw_candidates(S: CandidateSets, weights: Floats, random: np.random.Generat
 
 def _all_equal(values: Floats) -> bool:
     return bool(values.min() == values.max())
+
+
+def trusted(S: CandidateSets, weights: Floats, trust: float) -> CandidateSets:
+    """Return the sets with their priors multiplied by weights to the power ``trust``."""
+    if trust == 0.0:
+        return S
+    prior = S.prior_or_uniform * np.maximum(weights, _LEAST) ** trust
+    return CandidateSets(S.values, S.offsets, prior / row_sums(prior, S)[S.row_index])

@@ -8,7 +8,7 @@ from typing import Any
 from plr._parameters import resolve
 from plr.errors import ParameterError
 from plr.learners import Committee, GaussianProcess, Learner
-from plr.start.base import Start, first_weights, trusted
+from plr.start.base import Start, first_weights
 from plr.start.density import Density
 from plr.start.sampled import Sampled
 from plr.weighting.average import Average
@@ -22,7 +22,6 @@ __all__ = [
     "choose_start",
     "first_weights",
     "get_start",
-    "trusted",
 ]
 
 STARTS: dict[str, Callable[[], Start]] = {"density": Density, "sampled": Sampled}

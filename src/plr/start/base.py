@@ -10,20 +10,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from plr._parameters import check_number
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError
 from plr.learners.base import Learner, Task
 from plr.learners.columns import learn_columns
 
-__all__ = ["Start", "first_weights", "trusted"]
+__all__ = ["Start", "first_weights"]
 
 Floats = NDArray[np.float64]
 
 # A sparse matrix of at most this many entries may be written out in full.
 _MOST_ENTRIES = 100_000_000
-# No candidate's weight counts as less: a start may be wrong.
-_LEAST = 1e-3
 
 
 class Start(BaseEstimator):
@@ -55,15 +52,6 @@ def first_weights(start: Any, task: Task, cv: object, learner: Learner) -> Float
         task = replace(task, X=matrix, categorical=categorical)
     given = start.weights(replace(task, validation=None, callback=None, start=None), cv)
     return _checked(given, task.S, type(start).__name__)
-
-
-def trusted(start: Any, weights: Floats, S: CandidateSets) -> CandidateSets:
-    """Return the sets with as much of a start's weights in their priors as it asks for."""
-    trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
-    if trust == 0.0:
-        return S
-    prior = S.prior_or_uniform * np.maximum(weights, _LEAST) ** trust
-    return CandidateSets(S.values, S.offsets, prior / np.add.reduceat(prior, S.offsets[:-1])[S.row_index])
 
 
 def _as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
