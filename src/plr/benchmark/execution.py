@@ -19,7 +19,7 @@ from plr.benchmark.selection import EPOCH_RULES
 from plr.candidates import CandidateSets
 from plr.errors import DivergenceError
 
-__all__ = ["Fit", "Problem", "run_cell", "warm_up"]
+__all__ = ["Fit", "Problem", "diverged_fits", "dump", "run_cell", "training_seed", "warm_up"]
 
 
 # Model and method of what has run in this process already.
@@ -71,8 +71,7 @@ def run_cell(
     protocol = workbench.protocol
     method = get_method(cell.method)
     problem = workbench.problem(cell)
-    # Shared by all methods, so that they differ in nothing but the method.
-    seed = int(seed_for(protocol, "training", cell.dataset, cell.trial, cell.model).generate_state(1, np.uint64)[0])
+    seed = training_seed(protocol, cell)
     fits: list[Fit] = []
     for setting in cell.settings(protocol):
         check()
@@ -80,9 +79,20 @@ def run_cell(
             fits += _fit(problem, cell, method, setting, protocol, seed, check)
         except DivergenceError as error:
             # What the method does at this setting is a result, the same on every attempt; it must not stop the others.
-            fits += [Fit(dump(setting), rule, None, None, None, None, None, str(error)) for rule in EPOCH_RULES]
+            fits += diverged_fits(setting, error)
         fitted()
     return fits
+
+
+def training_seed(protocol: Protocol, cell: Cell) -> int:
+    """Return the seed of a cell's networks: shared by all methods, so that they differ in nothing but the method."""
+    seed = seed_for(protocol, "training", cell.dataset, cell.trial, cell.model)
+    return int(seed.generate_state(1, np.uint64)[0])
+
+
+def diverged_fits(setting: Setting, error: DivergenceError) -> list[Fit]:
+    """Return what is recorded of a setting that training went out of range with."""
+    return [Fit(dump(setting), rule, None, None, None, None, None, str(error)) for rule in EPOCH_RULES]
 
 
 def warm_up(cells: Iterable[Cell], protocol: Protocol) -> None:

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -139,19 +139,26 @@ class Store:
 
     def claim(self, key: str) -> bool:
         """Take a cell for this run, unless it is done or a living runner has it."""
+        return bool(self.claim_all([key]))
+
+    def claim_all(self, keys: Sequence[str]) -> list[str]:
+        """Take those of some cells that are neither done nor with a living runner; return them."""
         with self._lock, explained(self.path):
             # A look first: most refusals need no lock on the file.
-            if not self._is_free(key):
-                return False
+            free = [key for key in keys if self._is_free(key)]
+            if not free:
+                return []
             with transaction(self._connection):
-                if not self._is_free(key):
-                    return False
-                self._connection.execute(
+                free = [key for key in free if self._is_free(key)]
+                now = time.time()
+                self._connection.executemany(
                     "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
-                    (key, self._run, *self._owner, time.time()),
+                    [(key, self._run, *self._owner, now) for key in free],
                 )
-                self._connection.execute("UPDATE cells SET attempts = attempts + 1 WHERE key = ?", (key,))
-            return True
+                self._connection.executemany(
+                    "UPDATE cells SET attempts = attempts + 1 WHERE key = ?", [(key,) for key in free]
+                )
+            return free
 
     def beat(self) -> None:
         """Tell other runners that this one lives."""
@@ -160,16 +167,23 @@ class Store:
 
     def finish(self, key: str, fits: Iterable[Fit], seconds: float) -> bool:
         """Write a cell's result, all or nothing; return False where another runner has taken the cell over."""
-        rows = [(key, *dataclasses.astuple(fit)) for fit in fits]
+        return self.finish_all([(key, fits, seconds)]) == 1
+
+    def finish_all(self, results: Iterable[tuple[str, Iterable[Fit], float]]) -> int:
+        """Write some cells' results, all or nothing; return how many were still this runner's to write."""
+        finished = 0
         with self._lock, explained(self.path), transaction(self._connection):
-            if not self._give_up(key):
-                return False
-            self._connection.executemany(f"INSERT INTO fits VALUES ({', '.join('?' * 9)})", rows)
-            self._connection.execute(
-                "UPDATE cells SET state = 'done', run = ?, seconds = ?, error = NULL WHERE key = ?",
-                (self._run, seconds, key),
-            )
-            return True
+            for key, fits, seconds in results:
+                if not self._give_up(key):
+                    continue
+                rows = [(key, *dataclasses.astuple(fit)) for fit in fits]
+                self._connection.executemany(f"INSERT INTO fits VALUES ({', '.join('?' * 9)})", rows)
+                self._connection.execute(
+                    "UPDATE cells SET state = 'done', run = ?, seconds = ?, error = NULL WHERE key = ?",
+                    (self._run, seconds, key),
+                )
+                finished += 1
+        return finished
 
     def fail(self, key: str, error: str) -> None:
         """Record that a cell could not be done; the next run tries it again."""
@@ -179,10 +193,12 @@ class Store:
                     "UPDATE cells SET state = 'failed', run = ?, error = ? WHERE key = ?", (self._run, error, key)
                 )
 
-    def release(self, key: str) -> None:
-        """Give a claimed cell back undone."""
-        with self._lock, explained(self.path):
-            self._connection.execute("DELETE FROM claims WHERE cell = ? AND run = ?", (key, self._run))
+    def release(self, *keys: str) -> None:
+        """Give claimed cells back undone."""
+        with self._lock, explained(self.path), transaction(self._connection):
+            self._connection.executemany(
+                "DELETE FROM claims WHERE cell = ? AND run = ?", [(key, self._run) for key in keys]
+            )
 
     def is_done(self, key: str) -> bool:
         """Return whether a cell is finished."""

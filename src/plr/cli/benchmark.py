@@ -50,7 +50,13 @@ def benchmark_command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same results.")] = None,
     workers: Annotated[int | None, typer.Option(help="Fits at a time.", show_default="all cores")] = None,
-    device: Annotated[str, typer.Option(help="What computes: cpu.")] = "cpu",
+    device: Annotated[
+        str,
+        typer.Option(
+            help="What computes: cpu; cuda, or cuda:N for GPU number N, which trains all networks of a data set at "
+            "once; torch, which does that on the CPU."
+        ),
+    ] = "cpu",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -154,8 +160,6 @@ def benchmark(
     from plr.benchmark.selection import SELECTIONS, in_order, parse_selection
     from plr.errors import ParameterError, unknown_name
 
-    if device != "cpu":
-        raise ParameterError(f"--device {device}: only cpu is available in this version.")
     chosen = protocol.selection if selection is None else selection
     if chosen != "all":
         try:
@@ -164,7 +168,9 @@ def benchmark(
             raise unknown_name("--selection", chosen, ("all", *SELECTIONS)) from None
     try:
         with show_progress(title) as callback:
-            run_benchmark(protocol, out, workers=workers, data_home=data_dir, command=command, callback=callback)
+            run_benchmark(
+                protocol, out, workers=workers, device=device, data_home=data_dir, command=command, callback=callback
+            )
     except KeyboardInterrupt:
         typer.echo(f"Stopped. Finished cells are in {out}; the same command goes on from there.", err=True)
         raise typer.Exit(130) from None

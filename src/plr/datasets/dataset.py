@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr.datasets.encoding import categories, numbers, one_hot
 from plr.datasets.registry import DatasetInfo, Scaling
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Dataset"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from plr.errors import FeatureError, ParameterError, unknown_name
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from plr.datasets.dataset import Dataset
 
 __all__ = ["encode"]
@@ -40,6 +40,7 @@ def encode(dataset: Dataset, train_rows: ArrayLike, *, scaling: str | None = Non
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> from plr.datasets import Dataset
     >>> table = pa.table({"colour": ["red", "blue", "red"], "size": [1.0, 3.0, 9.0]})
     >>> dataset = Dataset("toy", table, np.zeros(3), categorical=("colour",))
@@ -70,17 +71,21 @@ def one_hot(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 def categories(column: pa.ChunkedArray) -> list[Any]:
     """Return the distinct values of a column, sorted, empty cells aside."""
-    return sorted(value for value in pc.unique(_plain(column)).to_pylist() if value is not None)
+    return sorted(value for value in _plain(column).unique().to_pylist() if value is not None)
 
 
 def column_is(column: pa.ChunkedArray, category: Any) -> NDArray[np.float64]:
     """Return 1 where the column has the category, else 0."""
+    import pyarrow.compute as pc
+
     equal = pc.fill_null(pc.equal(_plain(column), category), False)
     return np.asarray(equal.to_numpy(), dtype=np.float64)
 
 
 def numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     """Return a column as floats, NaN where empty."""
+    import pyarrow as pa
+
     try:
         return np.array(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     except pa.ArrowException as error:
@@ -88,6 +93,8 @@ def numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 

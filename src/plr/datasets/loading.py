@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr.datasets.dataset import Dataset
 from plr.datasets.encoding import numbers
-from plr.datasets.files import read_table
 from plr.datasets.registry import REGISTRY, find
 from plr.datasets.sources import checked, locate, read
-from plr.datasets.targets import read_target
 from plr.errors import DataError, DependencyError, unknown_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Availability", "available", "dataset_of", "load", "load_file"]
 
@@ -101,6 +102,8 @@ def load_file(path: str | os.PathLike[str], target: str) -> Dataset:
     -------
     Dataset
     """
+    from plr.datasets.files import read_table
+
     return dataset_of(read_table(path), target, name=Path(path).stem, source=path)
 
 
@@ -159,11 +162,15 @@ def available(data_home: str | os.PathLike[str] | None = None) -> list[Availabil
 
 
 def _is_categorical(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary, pa.types.is_boolean)
     return any(test(kind) for test in tests)
 
 
 def _target(table: pa.Table, name: str, source: str | os.PathLike[str]) -> NDArray[np.float64]:
+    from plr.datasets.targets import read_target
+
     values = read_target(table, name, source)
     values.flags.writeable = False
     return values

@@ -10,15 +10,15 @@ import gzip
 import hashlib
 import io
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
 from plr.datasets.registry import DatasetInfo, RawFile
 from plr.errors import DataError, DependencyError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["parse_exported", "parse_raw", "table_digest"]
 
@@ -29,6 +29,8 @@ def parse_raw(content: bytes, info: DatasetInfo) -> pa.Table:
     if raw.sheet:
         table = _read_sheet(content, raw)
     else:
+        import pyarrow.csv
+
         if raw.path.endswith(".gz"):
             content = gzip.decompress(content)
         table = pyarrow.csv.read_csv(
@@ -42,7 +44,11 @@ def parse_raw(content: bytes, info: DatasetInfo) -> pa.Table:
 def parse_exported(content: bytes, suffix: str, info: DatasetInfo) -> pa.Table:
     """Parse a table with a header, ``suffix`` being ``.csv`` or ``.parquet``."""
     if suffix == ".parquet":
+        import pyarrow.parquet
+
         return _normalise(pyarrow.parquet.read_table(io.BytesIO(content)), info)
+    import pyarrow.csv
+
     return _normalise(pyarrow.csv.read_csv(io.BytesIO(content)), info)
 
 
@@ -52,11 +58,14 @@ def table_digest(table: pa.Table) -> str:
     Numbers enter as little-endian ``float64`` with one zero, strings as UTF-8 with their length, so neither the file
     format nor the number of chunks shows.
 
+    >>> import pyarrow as pa
     >>> table_digest(pa.table({"a": [0.0, 1.5]})) == table_digest(pa.table({"a": [-0.0, 1.5]}))
     True
     >>> table_digest(pa.table({"a": [0.0, 1.5]})) == table_digest(pa.table({"b": [0.0, 1.5]}))
     False
     """
+    import pyarrow as pa
+
     digest = hashlib.sha256(f"{table.num_rows}\n".encode())
     for name in table.column_names:
         column = table[name]
@@ -77,6 +86,8 @@ def _read_sheet(content: bytes, raw: RawFile) -> pa.Table:
         raise DependencyError(
             f'Reading {raw.filename} needs openpyxl, which is not installed. Run: pip install "plr[datasets]"'
         ) from error
+    import pyarrow as pa
+
     book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
     rows = list(book[raw.sheet].iter_rows(min_row=raw.skip_rows + 1, values_only=True))
     values: Sequence[Sequence[object]] = list(zip(*rows, strict=True))
@@ -84,11 +95,15 @@ def _read_sheet(content: bytes, raw: RawFile) -> pa.Table:
 
 
 def _floats(cells: Sequence[object]) -> pa.Array:
+    import pyarrow as pa
+
     # A spreadsheet stores 540.0 as the integer 540.
     return pa.array(np.array(cells, dtype=np.float64))
 
 
 def _normalise(table: pa.Table, info: DatasetInfo) -> pa.Table:
+    import pyarrow as pa
+
     absent = [name for name in info.columns if name not in table.column_names]
     if absent:
         raise DataError(f"lacks the column {absent[0]!r}; {info.name} has {', '.join(info.columns)}")
@@ -103,7 +118,9 @@ def _normalise(table: pa.Table, info: DatasetInfo) -> pa.Table:
 
 
 def _category(column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
     # The same category is 1, 1.0 or "1" depending on the file.
     if pa.types.is_floating(column.type):
         column = column.cast(pa.int64())
-    return pc.cast(column, pa.string())
+    return column.cast(pa.string())

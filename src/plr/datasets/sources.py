@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from plr.datasets.parsing import parse_exported, parse_raw, table_digest
 from plr.datasets.registry import DatasetInfo
 from plr.errors import DataError, DataNotFoundError, DependencyError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Found", "locate", "read"]
 

@@ -1,0 +1,66 @@
+"""What the speed benchmarks share: clocks, and the record of what was measured where."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from plr.benchmark.machine import describe_machine, package_versions, revision
+from plr.report.writing import write_files
+
+__all__ = ["quick_ratio", "seconds", "write_record"]
+
+
+def seconds(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return how long one call takes."""
+    began = clock()
+    run()
+    return clock() - began
+
+
+def quick_ratio(
+    ours: Callable[[], object],
+    plain: Callable[[], object],
+    turns: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
+    """Let two take turns, and return the median time of each and the median of the turns' ratios.
+
+    A first turn that loads and compiles what they need does not count.
+    """
+    ours()
+    plain()
+    times = [(seconds(ours, clock), seconds(plain, clock)) for _ in range(turns)]
+    return {
+        "ours_s": statistics.median(mine for mine, _ in times),
+        "plain_s": statistics.median(other for _, other in times),
+        "ratio": statistics.median(mine / other for mine, other in times),
+    }
+
+
+def write_record(
+    folder: Path,
+    name: str,
+    found: Mapping[str, Any],
+    *,
+    packages: tuple[str, ...] = (),
+    files: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write what ``bench_<name>.py`` found as ``<name>.json``, with the command, the revision and the machine.
+
+    ``packages`` are named with their versions beside those that every record has; ``files`` are written with it.
+    """
+    record = {
+        "command": f"python benchmarks/bench_{name}.py --out results/speed",
+        "revision": revision(),
+        "machine": describe_machine(),
+        "versions": package_versions() | {package: metadata.version(package) for package in packages},
+        **found,
+    }
+    content = json.dumps(record, indent=1).encode() + b"\n"
+    write_files(folder, {f"{name}.json": content, **(files or {})})

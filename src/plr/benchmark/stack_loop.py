@@ -1,0 +1,83 @@
+"""Do the cells of a run in stacks, one stack after another, on one device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from plr.benchmark.stacking import is_stackable, run_stack, stacks
+from plr.benchmark.work import Item, StopError, Work
+
+__all__ = ["StackLoop"]
+
+
+class StackLoop:
+    """Does all cells of a run that can be stacked, and leaves the others to the threads.
+
+    Parameters
+    ----------
+    work : Work
+    device : str
+        As PyTorch names it.
+    """
+
+    def __init__(self, work: Work, device: str) -> None:
+        self._work = work
+        self._device = device
+        self._compiled = False
+
+    def run(self) -> None:
+        """Do stack after stack."""
+        work = self._work
+        try:
+            waiting = stacks(work.take(is_stackable), work.workbench)
+            work.start_clock()
+            while waiting:
+                work.check()
+                waiting = self._do(waiting[0]) + waiting[1:]
+        except StopError:
+            return
+        except BaseException:
+            work.stop.set()
+            raise
+
+    def _do(self, items: Sequence[Item]) -> list[list[Item]]:
+        """Do a stack; return what is left of it, in halves, where the device's memory did not suffice."""
+        import torch
+
+        work, store = self._work, self._work.store
+        free = set(store.claim_all([key for key, _ in items]))
+        # What another runner has claimed is waited for in the end, or taken over.
+        work.put_back(item for item in items if item[0] not in free)
+        mine = [item for item in items if item[0] in free]
+        if not mine:
+            return []
+        began = time.perf_counter()
+        cost, epochs = work.cost(mine), work.workbench.protocol.epochs
+        counted = 0.0
+
+        def progress(done: int) -> None:
+            nonlocal counted
+            self._compiled = True
+            work.check()
+            work.count(cost * done / epochs - counted)
+            counted = cost * done / epochs
+
+        if not self._compiled:
+            work.report(compiling=True)
+        try:
+            results = run_stack([cell for _, cell in mine], work.workbench, self._device, callback=progress)
+        except BaseException as error:
+            store.release(*(key for key, _ in mine))
+            work.count(-counted)
+            if not isinstance(error, torch.OutOfMemoryError) or len(mine) == 1:
+                raise
+            half = len(mine) // 2
+            return [mine[:half], mine[half:]]
+        seconds = time.perf_counter() - began
+        finished = store.finish_all(
+            (key, fits, seconds * work.cost([(key, cell)]) / cost)
+            for (key, cell), fits in zip(mine, results, strict=True)
+        )
+        work.note(finished=finished, elsewhere=len(mine) - finished)
+        return []

@@ -1,0 +1,56 @@
+"""Small stacks for the tests: every weighting and loss, two sizes of sets, tables of different lengths."""
+
+import numpy as np
+
+from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED
+from plr.learners.network.beginnings import initial_parameters
+from plr.stacked import Layers, StackedFit, Validation
+
+LAYERS = Layers(3, (20, 30, 10))
+METHODS = [
+    (AVERAGE, SQUARED, 0.0, 0.0),
+    (AVERAGE, ABSOLUTE, 0.0, 0.0),
+    (AVERAGE, HUBER, 0.0, 0.0),
+    (IDENTIFICATION, SQUARED, 0.0, 0.0),
+    (PROGRESSIVE, SQUARED, 0.5, 10.0),
+    (PROGRESSIVE, HUBER, 0.7, 2.0),
+    (POSTERIOR, SQUARED, 3.0, 3.0),
+]
+
+
+def table(rows, seed):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(rows, 3)).astype(np.float32)
+    return X, (2.0 * X[:, 0] + np.sin(X[:, 1])).astype(np.float32)
+
+
+def hidden(y, most, seed):
+    """Return labels among up to ``most`` false ones, padded with NaN, at random places."""
+    random = np.random.default_rng(seed)
+    sets = np.full((len(y), most + 1), np.nan, np.float32)
+    for row, label in zip(sets, y, strict=True):
+        values = [label, *random.uniform(-4, 4, random.integers(0, most + 1))]
+        row[: len(values)] = random.permutation(values)
+    return sets
+
+
+def make_fits(methods=METHODS, *, rows=40, sizes=(2, 5), activations=((0, 1, 1),)):
+    X, y = table(rows, 0)
+    X_check, y_check = table(24, 1)
+    parameters = initial_parameters(list(LAYERS.sizes), np.random.default_rng(2)).astype(np.float32)
+    fits = []
+    for size in sizes:
+        targets, candidates = hidden(y, size, size), hidden(y_check, size, 10 + size)
+        validation = Validation(X_check, candidates, candidates, y_check)
+        fits += [
+            StackedFit(X, targets, validation, parameters, codes, 0.01, 7, weighting, loss, first, second, 1.0, 2.0)
+            for weighting, loss, first, second in methods
+            for codes in activations
+        ]
+    return fits
+
+
+def shorter(fit, rows):
+    """Return the same fit on its first rows only."""
+    kept = {**vars(fit), "features": fit.features[:rows].copy(), "targets": fit.targets[:rows].copy()}
+    return StackedFit(**kept)

@@ -1,0 +1,193 @@
+"""A stack gives each fit what the compiled kernel gives it alone, and the fused kernel what the plain engine gives."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from stacked_fits import LAYERS, METHODS, make_fits, shorter, table  # noqa: E402
+
+from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED  # noqa: E402
+from plr.candidates import CandidateSets  # noqa: E402
+from plr.errors import ParameterError  # noqa: E402
+from plr.learners.network import network  # noqa: E402
+from plr.losses import Absolute, Huber, Squared  # noqa: E402
+from plr.stacked import Layers, StackedFit, predict_stack, train_stack, training  # noqa: E402
+from plr.stacked.orders import draw_orders  # noqa: E402
+from plr.weighting import Average, Identification, Posterior, Progressive, Rule  # noqa: E402
+
+ACTIVATIONS = {0: "identity", 1: "relu"}
+
+
+def alone(fit, epochs, batch_size):
+    """Train one fit by the compiled kernel."""
+    weighting = {
+        AVERAGE: Average(),
+        IDENTIFICATION: Identification(),
+        PROGRESSIVE: Progressive(beta1=fit.first, beta2=fit.second),
+        POSTERIOR: Posterior(degrees=fit.second),
+    }[fit.weighting]
+    loss = {SQUARED: Squared(), ABSOLUTE: Absolute(), HUBER: Huber(delta=fit.delta)}[fit.loss]
+    settings = network.Settings(
+        LAYERS.hidden,
+        tuple(ACTIVATIONS[code] for code in fit.activations),
+        epochs,
+        batch_size=batch_size,
+        learning_rate=fit.learning_rate,
+        initial_scale=fit.scale,
+    )
+    check = fit.validation
+    return network.train_network(
+        fit.features,
+        network.kernel_sets(CandidateSets.from_padded(fit.targets.astype(float))),
+        Rule(weighting, loss),
+        settings,
+        seed=2,
+        validation=network.Validation(
+            check.features,
+            CandidateSets.from_padded(check.own.astype(float)),
+            truth=check.truth.astype(float),
+            rules=(0, 1, 2),
+        ),
+    )
+
+
+def assert_same(result, training):
+    np.testing.assert_allclose(result.loss, training.loss, rtol=2e-4)
+    np.testing.assert_allclose(result.scores, training.validation, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(result.last, training.last.parameters, atol=2e-4)
+    for rule in range(3):
+        assert result.best_epoch[rule] == training.best[rule].epoch
+        np.testing.assert_allclose(result.best[rule], training.best[rule].network.parameters, atol=2e-4)
+
+
+def test_fits_equal_the_compiled_kernel():
+    fits = make_fits(activations=((0, 1, 1), (0, 0, 0), (1, 1, 1)))
+    for fit, result in zip(fits, train_stack(fits, LAYERS, epochs=6), strict=True):
+        assert_same(result, alone(fit, 6, 256))
+
+
+def test_batches_equal_the_compiled_kernel(monkeypatch):
+    fit = make_fits(METHODS[4:5], rows=50, sizes=(3,))[0]
+    orders = compiled_orders(50, seed=2, epochs=3)
+    monkeypatch.setattr(
+        training, "draw_orders", lambda rows, seeds, first, count, device: orders[first : first + count]
+    )
+    assert_same(train_stack([fit], LAYERS, epochs=3, batch_size=16)[0], alone(fit, 3, 16))
+
+
+def compiled_orders(rows, seed, epochs):
+    """Return the orders that the compiled kernel takes the rows in: Fisher and Yates's shuffle, by splitmix64."""
+    random = np.random.default_rng(seed)
+    network.initial_parameters(list(LAYERS.sizes), random)
+    state = int(random.integers(0, 2**63, 1)[0])
+    order, found = list(range(rows)), []
+    for _ in range(epochs):
+        for i in range(rows - 1, 0, -1):
+            state = (state + 0x9E3779B97F4A7C15) % 2**64
+            z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+            j = (((z ^ (z >> 31)) >> 32) * (i + 1)) >> 32
+            order[i], order[j] = order[j], order[i]
+        found.append(list(order))
+    return torch.tensor(found, dtype=torch.int32)
+
+
+def test_neighbours_change_nothing():
+    fits = make_fits(rows=40)
+    together = train_stack([*fits, shorter(fits[0], 17)], LAYERS, epochs=3, batch_size=16)
+    by_itself = train_stack(fits[3:4], LAYERS, epochs=3, batch_size=16)[0]
+    np.testing.assert_allclose(together[3].last, by_itself.last, atol=1e-6)
+    short = train_stack([shorter(fits[0], 17)], LAYERS, epochs=3, batch_size=16)[0]
+    np.testing.assert_allclose(together[-1].last, short.last, atol=1e-6)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_fused_kernel_equals_the_plain_engine():
+    # Triton decides at import whether it interprets kernels, which needs no GPU.
+    code = """
+        import numpy as np
+        from stacked_fits import LAYERS, METHODS, make_fits, shorter
+        from plr.stacked import train_stack
+        fits = make_fits(METHODS, rows=20, sizes=(2,)) + make_fits(METHODS[:1], rows=20, activations=((0, 0, 0),))
+        fits.append(shorter(fits[0], 11))
+        plain, fused = (train_stack(fits, LAYERS, epochs=2, batch_size=16, engine=name) for name in ("plain", "fused"))
+        for one, other in zip(plain, fused, strict=True):
+            for name in ("last", "best", "best_epoch", "loss", "scores"):
+                np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-4, err_msg=name)
+        print("equal")
+    """
+    code = "\n".join(line[8:] for line in code.splitlines())
+    paths = [os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=400, env=environment, check=False
+    )
+    assert done.stdout.strip() == "equal", done.stderr
+
+
+def test_predictions_are_those_of_each_network():
+    fits = make_fits(METHODS[:2], activations=((0, 1, 1), (1, 1, 1)))
+    results = train_stack(fits, LAYERS, epochs=2)
+    rows, _ = table(9, 5)
+    found = predict_stack(
+        LAYERS, np.stack([result.last for result in results]), np.array([fit.activations for fit in fits]), rows
+    )
+    for fit, prediction in zip(fits, found, strict=True):
+        expected = alone(fit, 2, 256).last.predict(rows)
+        np.testing.assert_allclose(prediction, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_orders_are_permutations_that_seed_and_epoch_decide():
+    orders = draw_orders([5, 300, 5], [1, 2, 1], 0, 4, "cpu").numpy()
+    for begin, rows in ((0, 5), (5, 300), (305, 5)):
+        np.testing.assert_array_equal(np.sort(orders[:, begin : begin + rows]), np.tile(np.arange(rows), (4, 1)))
+    np.testing.assert_array_equal(orders[:, :5], orders[:, 305:])
+    assert (orders[0, 5:305] != orders[1, 5:305]).any()
+    np.testing.assert_array_equal(orders[2:, 5:305], draw_orders([300], [2], 2, 2, "cpu").numpy())
+    # Every row comes first about as often as any other.
+    first = draw_orders([10], [3], 0, 5000, "cpu").numpy()[:, 0]
+    assert abs(np.bincount(first, minlength=10) - 500).max() < 100
+
+
+def test_training_that_leaves_the_numbers_is_seen():
+    fit = make_fits(METHODS[:1], sizes=(2,))[0]
+    wild = StackedFit(**{**vars(fit), "targets": fit.targets * np.float32(1e30)})
+    result, tame = train_stack([wild, fit], LAYERS, epochs=2)
+    assert not np.isfinite(result.loss).all()
+    assert np.isfinite(tame.last).all()
+
+
+def test_callback_hears_epochs_and_stops_training():
+    heard = []
+
+    def stop(done):
+        heard.append(done)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_stack(make_fits(METHODS[:1]), LAYERS, epochs=50, callback=stop)
+    assert heard == [1]
+
+
+def test_deeper_networks_are_refused():
+    fit = make_fits(METHODS[:1], sizes=(2,))[0]
+    with pytest.raises(ParameterError, match="at most 3 hidden layers, got 4"):
+        train_stack([fit], Layers(3, (5, 5, 5, 5)), epochs=1)
+
+
+def test_sets_of_one_train_on_the_label():
+    X, y = table(30, 0)
+    fit = make_fits(METHODS[:1], sizes=(2,))[0]
+    fits = [
+        StackedFit(**{**vars(fit), "features": X, "targets": y[:, None], "weighting": weighting, "second": 3.0})
+        for weighting in (AVERAGE, IDENTIFICATION, PROGRESSIVE, POSTERIOR)
+    ]
+    first, *others = train_stack(fits, LAYERS, epochs=2)
+    for other in others:
+        np.testing.assert_allclose(first.last, other.last, atol=1e-6)
