@@ -1,6 +1,7 @@
 # make run    the quick benchmark on the seven real data sets: table on the screen, page under runs/quick/report
 # make test   everything the tests check
 # make lint   ruff and mypy
+# make bench  how fast everything is, into results/speed
 # Each makes .venv by itself; all it needs is Python 3.11 or later with pip.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -23,9 +24,9 @@ lint: $(VENV)/.tests
 	$(BIN)/mypy
 
 bench: $(VENV)/.tests
-	$(BIN)/python benchmarks/bench_training.py --out results/speed
-	$(BIN)/python benchmarks/bench_boosting.py --out results/speed
-	$(BIN)/python benchmarks/bench_default.py --out results/speed
+	for name in training paper boosting default scaling user; do \
+		$(BIN)/python benchmarks/bench_$$name.py --out results/speed || failed="$$failed $$name"; \
+	done; test -z "$$failed" || { echo "Below the mark, or failed:$$failed" >&2; exit 1; }
 
 learners: $(VENV)/.tests
 	$(BIN)/python benchmarks/learners.py --out results/learners

@@ -13,25 +13,23 @@ so the input itself is 1 of it.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import lightgbm
 import numpy as np
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
-from plr.benchmark.machine import describe_machine, package_versions, revision
 from plr.learners import Boosting
 from plr.learners.rounds import Objective
 from plr.learners.scaling import rescaled
 from plr.losses import Squared
 from plr.selection import fit_noise
 from plr.weighting import Identification, Rule
+from record import seconds, write_record
 
 COLUMNS, FALSE_LABELS, SEED = 20, 4, 0
 TIME_RATIO, MEMORY_RATIO = 2.5, 4.0
@@ -60,12 +58,6 @@ def fit_plain(X: np.ndarray, y: np.ndarray, like: Boosting, threads: int | None)
         "verbosity": -1,
     }
     lightgbm.train(settings, lightgbm.Dataset(X, y), like.trees)
-
-
-def seconds(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    began = clock()
-    run()
-    return clock() - began
 
 
 def measure_time(
@@ -152,13 +144,8 @@ def main() -> None:
     parts = measure_parts(X, S, learners["as it comes"])
     print("of it, in one thread: " + ", ".join(f"{part} {value:.1f} s" for part, value in parts.items()))
     if arguments.out is not None:
-        arguments.out.mkdir(parents=True, exist_ok=True)
         record = {
-            "command": "python benchmarks/bench_boosting.py --out results/speed",
             "seed": SEED,
-            "revision": revision(),
-            "machine": describe_machine(),
-            "versions": package_versions() | {"lightgbm": lightgbm.__version__},
             "rows": arguments.rows,
             "columns": COLUMNS,
             "candidates": 1 + FALSE_LABELS,
@@ -169,7 +156,7 @@ def main() -> None:
             "time": times,
             "one_thread_s": parts,
         }
-        (arguments.out / "boosting.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_record(arguments.out, "boosting", record, packages=("lightgbm",))
     slowest = max(found["time_ratio"] for found in times.values())
     if slowest > TIME_RATIO or memory["memory_ratio"] > MEMORY_RATIO:
         raise SystemExit(f"More than {TIME_RATIO} times the time or {MEMORY_RATIO} times the memory.")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-import time
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plr import CandidateSets, PartialLabelRegressor, datasets, make_candidates
-from plr.benchmark.machine import describe_machine, package_versions, revision
+from record import seconds, write_record
 
 SEED = 0
 WANTED = {"power-plant": 30.0, "100,000 x 20 x 5": 180.0}
@@ -42,24 +40,12 @@ def main() -> None:
     problems = {"power-plant": power_plant(), "100,000 x 20 x 5": large()}
     X, S = problems["power-plant"]
     PartialLabelRegressor(effort="low", random_state=SEED).fit(X[:200], S[:200])
-    seconds = {}
+    took = {}
     for name, (X, S) in problems.items():
-        begun = time.perf_counter()
-        PartialLabelRegressor(random_state=SEED).fit(X, S)
-        seconds[name] = round(time.perf_counter() - begun, 1)
-        print(f"{name}: {seconds[name]} s (at most {WANTED[name]:g})", flush=True)
+        took[name] = round(seconds(lambda X=X, S=S: PartialLabelRegressor(random_state=SEED).fit(X, S)), 1)
+        print(f"{name}: {took[name]} s (at most {WANTED[name]:g})", flush=True)
     if arguments.out is not None:
-        record = {
-            "command": "python benchmarks/bench_default.py --out results/speed",
-            "seed": SEED,
-            "revision": revision(),
-            "machine": describe_machine(),
-            "versions": package_versions(),
-            "wanted_s": WANTED,
-            "seconds": seconds,
-        }
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "default.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_record(arguments.out, "default", {"seed": SEED, "wanted_s": WANTED, "seconds": took})
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ def test_options_replace_settings_of_the_preset():
     ("arguments", "message"),
     [
         (("--preset", "quik"), "did you mean 'quick'"),
-        (("--device", "cuda"), "only cpu is available"),
+        (("--device", "gpu"), "choose cpu, cuda, cuda:N"),
         (("--sizes", "four"), "not a number"),
         (("--methods", "IDnt"), "did you mean 'IDent'"),
         (("--selection", "best"), "Known: all, "),

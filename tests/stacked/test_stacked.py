@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -122,13 +123,22 @@ def test_fused_kernel_equals_the_plain_engine():
                 np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-4, err_msg=name)
         print("equal")
     """
-    code = "\n".join(line[8:] for line in code.splitlines())
+    assert interpreted(code, TRITON_INTERPRET="1").strip() == "equal"
+
+
+def interpreted(code, **variables):
+    """Run some code in a new process and return what it prints."""
     paths = [os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=400, env=environment, check=False
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **variables},
+        check=False,
     )
-    assert done.stdout.strip() == "equal", done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_predictions_are_those_of_each_network():
@@ -191,3 +201,20 @@ def test_sets_of_one_train_on_the_label():
     first, *others = train_stack(fits, LAYERS, epochs=2)
     for other in others:
         np.testing.assert_allclose(first.last, other.last, atol=1e-6)
+
+
+def test_stacks_need_torch_numpy_and_scikit_learn_alone():
+    code = """
+        import sys
+        class Absent:
+            def find_spec(self, name, path=None, target=None):
+                absent = {"lightgbm", "llvmlite", "numba", "pyarrow", "rich", "typer"}
+                if name.partition(".")[0] in absent:
+                    raise ModuleNotFoundError(name, name=name)
+        sys.meta_path.insert(0, Absent())
+        from stacked_fits import LAYERS, make_fits
+        from plr.stacked import train_stack
+        from plr.benchmark.stacking import run_stack
+        print(len(train_stack(make_fits(), LAYERS, epochs=1)))
+    """
+    assert interpreted(code).strip() == "14"

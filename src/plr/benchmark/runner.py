@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from plr._parameters import check_integer
 from plr.benchmark.problems import Workbench
 from plr.benchmark.protocol import Protocol
-from plr.benchmark.stack_loop import StackLoop
-from plr.benchmark.stacking import check_device, device_name
 from plr.benchmark.store import Store
 from plr.benchmark.work import Progress, RunSummary, Work
 from plr.errors import StoreError
@@ -65,6 +63,8 @@ def run_benchmark(
     # Mistakes and missing data sets are found out before a folder is made.
     number = _check_workers(workers)
     if device != "cpu":
+        from plr.benchmark.stacking import check_device
+
         check_device(device)
     workbench = Workbench(protocol, data_home)
     with Store.create(out, protocol) as store:
@@ -95,6 +95,9 @@ def run_cells(
         store.begin(command)
         _run_in_threads(work, store, [work.loop] * number)
     else:
+        from plr.benchmark.stack_loop import StackLoop
+        from plr.benchmark.stacking import check_device, device_name
+
         store.begin(command, device_name(device))
         _run_in_threads(work, store, [StackLoop(work, check_device(device)).run])
         if not work.stop.is_set() and not work.is_over():

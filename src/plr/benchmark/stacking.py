@@ -142,6 +142,8 @@ def stacked_fits(cells: Sequence[Cell], workbench: Workbench) -> tuple[list[Stac
 def _plan(cells: Sequence[Cell], workbench: Workbench) -> tuple[list[list[_Plan]], Layers]:
     from plr.stacked import Layers
 
+    if len({(cell.dataset, get_model(cell.model).hidden) for cell in cells}) != 1:
+        raise ValueError("A stack is made of cells of one data set and one architecture.")
     maker = _Maker(workbench)
     plans = [maker.plans(cell) for cell in cells]
     return plans, Layers(plans[0][0].fit.features.shape[1], get_model(cells[0].model).hidden)

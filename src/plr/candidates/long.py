@@ -51,7 +51,8 @@ def _row_ids(column: Any, what: str) -> Any:
     import pyarrow as pa
 
     try:
-        ids = as_arrow(column)
+        # Arrow reads a range number by number.
+        ids = as_arrow(np.asarray(column) if isinstance(column, range) else column)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
         raise CandidateError(f"The row ids in {what} are not of one plain type: {error}") from None
     if ids.null_count:

@@ -35,9 +35,14 @@ def parse_cells(cells: Any, name: str = "") -> pa.Array:
     import pyarrow as pa
 
     given = cells if isinstance(cells, pa.Array) else pa.array(list(cells), type=pa.string())
-    parts = _split(given)
+    numbers = pa.list_(pa.float64())
     try:
-        return parts.cast(pa.list_(pa.float64()))
+        return _split(given).cast(numbers)
+    except pa.ArrowInvalid:
+        # Most often for blanks around a number, which few files have and which take longest to look for.
+        parts = _split(given, blanks=True)
+    try:
+        return parts.cast(numbers)
     except pa.ArrowInvalid:
         row = next(row for row, part in enumerate(parts) if not _are_numbers(part.values))
         where = f"Column {name!r}, row {row}" if name else f"Row {row}"
@@ -46,15 +51,18 @@ def parse_cells(cells: Any, name: str = "") -> pa.Array:
         ) from None
 
 
-def _split(cells: pa.Array) -> pa.Array:
+def _split(cells: pa.Array, *, blanks: bool = False) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     cells = pc.utf8_trim_whitespace(cells)
     # A comma separates only within brackets: elsewhere it may be somebody's decimal point.
     listed = pc.and_(pc.starts_with(cells, "["), pc.ends_with(cells, "]"))
-    cells = pc.if_else(listed, pc.replace_substring(pc.utf8_trim(cells, "[] "), ",", "|"), cells)
-    cells = pc.replace_substring_regex(cells, r"\s*\|\s*", "|")
+    if pc.any(listed).as_py():
+        inside = pc.replace_substring(pc.utf8_trim(cells, "[] "), ", ", "|")
+        cells = pc.if_else(listed, pc.replace_substring(inside, ",", "|"), cells)
+    if blanks:
+        cells = pc.replace_substring_regex(cells, r"\s*\|\s*", "|")
     cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
     return pc.split_pattern(cells, "|")
 

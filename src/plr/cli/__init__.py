@@ -2,6 +2,9 @@
 
 Results go to stdout, progress and messages to stderr. A user's mistake ends with one line and exit code 2; anything
 else keeps its traceback, because then the mistake is ours.
+
+A verb's file imports what it works with inside its functions: all of them are imported for ``plr --help``, which
+shows the first lines of their docstrings and should not wait for anything else.
 """
 
 from __future__ import annotations
@@ -18,7 +21,15 @@ from plr.cli.datasets import datasets_command
 from plr.cli.generate import generate_command
 from plr.cli.report import report_command
 
-__all__ = ["app", "main"]
+__all__ = ["VERBS", "app", "main"]
+
+VERBS: dict[str, Callable[..., None]] = {
+    "benchmark": benchmark_command,
+    "datasets": datasets_command,
+    "generate": generate_command,
+    "report": report_command,
+}
+"""What there is to say after ``plr``, in the order of the help."""
 
 app = typer.Typer(
     name="plr",
@@ -43,10 +54,8 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-app.command("benchmark")(_stoppable(benchmark_command))
-app.command("datasets")(_stoppable(datasets_command))
-app.command("generate")(_stoppable(generate_command))
-app.command("report")(_stoppable(report_command))
+for _name, _command in VERBS.items():
+    app.command(_name)(_stoppable(_command))
 
 
 def _show_version(wanted: bool) -> None:

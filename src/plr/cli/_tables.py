@@ -7,7 +7,6 @@ A file is written under another name first and then renamed, so that nobody ever
 from __future__ import annotations
 
 import json
-import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ import pyarrow.parquet
 from plr.candidates import CandidateSets
 from plr.candidates.text import parse_cells
 from plr.datasets.files import format_of, read_table
+from plr.datasets.json_lines import json_lines
 from plr.errors import DataError, DataNotFoundError, ParameterError, unknown_name
 
 __all__ = [
@@ -144,16 +144,7 @@ def _write_feather(table: pa.Table, file: BinaryIO) -> None:
 
 
 def _write_json_lines(table: pa.Table, file: BinaryIO) -> None:
-    for batch in table.to_batches(max_chunksize=10_000):
-        lines = [json.dumps(_finite(row), default=str, ensure_ascii=False) for row in batch.to_pylist()]
-        file.write(("\n".join(lines) + "\n").encode())
-
-
-def _finite(value: Any) -> Any:
-    # JSON has no NaN, and readers choke on Python's way of writing it.
-    if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    file.writelines(json_lines(table))
 
 
 _WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {

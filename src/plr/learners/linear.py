@@ -14,7 +14,7 @@ from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
 from plr.learners.base import Learner, Report, Task
-from plr.learners.encoding import Encoding, learn_encoding
+from plr.learners.encoding import Encoding, by_blocks, learn_encoding
 from plr.learners.scaling import label_scale, learn_target, rescaled
 from plr.weighting.rule import row_sums
 
@@ -40,7 +40,12 @@ class FittedLinear:
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row."""
-        return self.features.expand(X) @ self.coefficients + self.intercept
+        if not self.features.marked and not self.features.categories and self.coefficients.all():
+            found: Floats = X @ self.coefficients + self.intercept
+            # A gap anywhere in a row shows here, without a look at all of X; with a coefficient of 0 it might not.
+            if not np.isnan(found).any():
+                return found
+        return by_blocks(X, lambda rows: self.features.expand(rows) @ self.coefficients + self.intercept)
 
 
 class Linear(Learner):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plr._parameters import check_choice, check_integer, check_number
 from plr.errors import ParameterError
 from plr.learners.base import Learner, Report, Task
-from plr.learners.encoding import Encoding, learn_encoding
+from plr.learners.encoding import Encoding, by_blocks, learn_encoding
 from plr.learners.rows import merge_equal_rows, set_rows_aside
 from plr.learners.scaling import Affine, label_scale, learn_target, rescaled
 
@@ -41,7 +41,7 @@ class FittedNetwork:
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
-        return self.target.undo(self.network.predict(self.features.apply(X)))
+        return by_blocks(X, lambda rows: self.target.undo(self.network.predict(self.features.apply(rows))))
 
 
 class MLP(Learner):

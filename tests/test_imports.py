@@ -1,0 +1,108 @@
+"""What is paid for by importing plr, and by asking for help: nothing that is not used."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+HEAVY = {
+    "lightgbm",
+    "matplotlib",
+    "numba",
+    "openpyxl",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "rich",
+    "torch",
+    "typer",
+    "xgboost",
+}
+PACKAGES = HEAVY | {"joblib", "numpy", "scipy", "sklearn"}
+
+BARE = [
+    "plr.benchmark",
+    "plr.benchmark.execution",
+    "plr.benchmark.grid",
+    "plr.benchmark.methods",
+    "plr.benchmark.models",
+    "plr.benchmark.problems",
+    "plr.benchmark.protocol",
+    "plr.benchmark.runner",
+    "plr.benchmark.stack_loop",
+    "plr.benchmark.stacking",
+    "plr.benchmark.store",
+    "plr.candidates",
+    "plr.datasets",
+    "plr.generation",
+    "plr.report",
+    "plr.stacked",
+]
+
+
+def run(code):
+    finished = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def loaded(code):
+    """Return the packages that some code has loaded in the end."""
+    told = run(f"{textwrap.dedent(code)}\nimport json, sys; print(json.dumps(sorted(sys.modules)))")
+    return {name.partition(".")[0] for name in json.loads(told.splitlines()[-1])} & PACKAGES
+
+
+@pytest.fixture(scope="module")
+def beneath():
+    """Return what scikit-learn loads by itself; pandas and rich are among it wherever they are installed."""
+    return loaded("import sklearn.base, sklearn.model_selection, sklearn.pipeline")
+
+
+def test_importing_plr_loads_nothing_else():
+    assert loaded("import plr") == set()
+
+
+@pytest.mark.parametrize("name", ["CandidateSets", "make_candidates"])
+def test_candidate_sets_come_with_scikit_learn_alone(name, beneath):
+    assert loaded(f"from plr import {name}") - beneath == set()
+
+
+def test_benchmark_and_data_sets_come_with_scikit_learn_alone(beneath):
+    assert loaded("import plr.benchmark, plr.datasets, plr.report") - beneath == set()
+
+
+def test_the_regressor_compiles_nothing_and_loads_no_model_before_it_fits(beneath):
+    assert loaded("from plr import PartialLabelRegressor; PartialLabelRegressor()") - beneath == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["benchmark", "--help"], ["--version"]])
+def test_help_loads_only_what_prints_it(arguments):
+    code = f"""
+        import contextlib, io, sys
+        from plr.cli import main
+        sys.argv = ["plr", *{arguments!r}]
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+            main()
+    """
+    assert loaded(code) <= {"rich", "typer"}
+
+
+def test_experiments_import_where_there_is_only_numpy_scikit_learn_and_torch():
+    run(
+        f"""
+        import importlib, sys
+
+        class Absent:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in {sorted(HEAVY - {"torch"})!r}:
+                    raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+        sys.meta_path.insert(0, Absent())
+        for name in {BARE!r}:
+            importlib.import_module(name)
+        """
+    )
