@@ -14,8 +14,13 @@ from typing import Annotated, Any
 import typer
 
 from plr.cli.benchmark import benchmark_command
+from plr.cli.check import check_command
 from plr.cli.datasets import datasets_command
+from plr.cli.evaluate import evaluate_command
+from plr.cli.fit import fit_command
 from plr.cli.generate import generate_command
+from plr.cli.identify import identify_command
+from plr.cli.predict import predict_command
 from plr.cli.report import report_command
 
 __all__ = ["app", "main"]
@@ -43,6 +48,11 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+app.command("check")(_stoppable(check_command))
+app.command("fit")(_stoppable(fit_command))
+app.command("predict")(_stoppable(predict_command))
+app.command("identify")(_stoppable(identify_command))
+app.command("evaluate")(_stoppable(evaluate_command))
 app.command("benchmark")(_stoppable(benchmark_command))
 app.command("datasets")(_stoppable(datasets_command))
 app.command("generate")(_stoppable(generate_command))
