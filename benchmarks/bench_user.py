@@ -40,7 +40,7 @@ from plr.benchmark import Store, expand, get_preset
 from plr.benchmark.execution import Fit, dump
 from plr.benchmark.selection import EPOCH_RULES
 from plr.candidates import as_candidate_sets
-from plr.cli._tables import read_candidates, read_table, write_table
+from plr.cli.tables import read_candidates, read_table, write_table
 from plr.learners import MLP, Boosting
 from plr.report import write_report
 from record import quick_ratio, seconds, write_record

@@ -7,18 +7,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plr.candidates import CandidateSets
+    from plr.diagnosis import Diagnosis, check
     from plr.generation import make_candidates
+    from plr.persistence import load_model, save_model
     from plr.regressor import Identification, PartialLabelRegressor
 
 __version__ = "0.1.0"
-__all__ = ["CandidateSets", "Identification", "PartialLabelRegressor", "make_candidates"]
+__all__ = [
+    "CandidateSets",
+    "Diagnosis",
+    "Identification",
+    "PartialLabelRegressor",
+    "check",
+    "load_model",
+    "make_candidates",
+    "save_model",
+]
 
 # Resolved on first use, so that ``import plr`` pays for nothing it does not need.
 _HOMES = {
     "CandidateSets": "plr.candidates",
+    "Diagnosis": "plr.diagnosis",
     "Identification": "plr.regressor",
     "PartialLabelRegressor": "plr.regressor",
+    "check": "plr.diagnosis",
+    "load_model": "plr.persistence",
     "make_candidates": "plr.generation",
+    "save_model": "plr.persistence",
 }
 
 

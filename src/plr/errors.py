@@ -25,6 +25,7 @@ __all__ = [
     "FeatureTypeError",
     "InfeasibleError",
     "LengthError",
+    "ModelFileError",
     "NotFittedError",
     "ParameterError",
     "PlrError",
@@ -95,6 +96,10 @@ class DependencyError(PlrError, ImportError):
 
 class DataError(PlrError, ValueError):
     """A file or table that is not what it should be: unreadable, tampered with, or without the column asked for."""
+
+
+class ModelFileError(DataError):
+    """A model file that cannot be read or written: missing, damaged, foreign, too new; or a model with code in it."""
 
 
 class DataNotFoundError(PlrError, FileNotFoundError):

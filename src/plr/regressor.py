@@ -15,19 +15,17 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from plr._checks import check_features, check_groups, check_sample_weight, check_seed, is_plain_target
-from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, LengthError, NotFittedError, ParameterError
 from plr.identified import Identification, identification
-from plr.learners import MLP, Committee, Density, Fitted, Learner, Refit, Task, get_learner
+from plr.learners import Fitted, Learner, Task
 from plr.learners.columns import Columns
-from plr.learners.committee import EFFORTS
 from plr.learners.folds import check_folds, out_of_fold
-from plr.learners.weighted import trusted
-from plr.losses import Loss, Squared, get_loss
+from plr.losses import Loss
 from plr.selection import NoiseModel, fit_noise
-from plr.start import choose_start, first_weights
-from plr.weighting import Posterior, Weighting, get_weighting
+from plr.training import Recipe, check_validation, resolve_parts, row_scale, tell, unseen, unseen_scale
+from plr.uncertainty import Calibration, check_coverage, learn_calibration
+from plr.weighting import Posterior, Weighting
 from plr.weighting.rule import Rule, thread_count
 
 __all__ = ["Identification", "PartialLabelRegressor"]
@@ -92,6 +90,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     candidate_probabilities_ : ndarray, one entry per candidate of the training rows
         How probable each is to be the true one by the fitted model, flat. The model has seen these rows; ``identify()``
         asks models that have not.
+    calibration_ : Calibration or None
+        How far true labels are from predictions; None until `calibrate` or `predict_interval` is called.
     n_iter_ : int
         Rounds or epochs done.
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -194,31 +194,25 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             S,
             rule,
             sample_weight=weight,
-            validation=_check_validation(probe, validation, learner),
+            validation=check_validation(probe, validation, learner),
             groups=check_groups(groups, len(S)),
             categorical=() if columns is None else columns.categorical,
             names=tuple(getattr(probe, "feature_names_in_", ())),
             seed=seed,
             n_jobs=self.n_jobs,
-            callback=callback or (_tell if self.verbose else None),
+            callback=callback or (tell if self.verbose else None),
         )
-        task = task.with_density()
-        start = choose_start(self.start, weighting, learner, len(S))
-        first = None if start is None else first_weights(start, task, self.cv, learner)
-        if first is not None and not (S.sizes == 1).all():
-            # Where the density of false labels is estimated, it is estimated better now.
-            trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
-            task = replace(task, start=first, S=trusted(S, first, trust)).with_density()
-        model = learner.fit(task)
+        trained = Recipe(learner, self.start, self.cv).train(task)
+        model = trained.model
         if self.verbose and callback is None:
             sys.stderr.write("\n")
         # Some learners know these already, and predicting takes them long.
         known = getattr(model, "training_prediction", None)
         prediction = model.predict(X) if known is None else known
-        unseen = _unseen(model)
         family = weighting if isinstance(weighting, Posterior) else None
-        judged = prediction if unseen is None else unseen
-        noise = fit_noise(judged, S, family, weight, threads, task.false_labels, _unseen_scale(model))
+        if (judged := unseen(model)) is None:
+            judged = prediction
+        noise = fit_noise(judged, S, family, weight, threads, trained.task.false_labels, unseen_scale(model))
 
         for name in ("n_features_in_", "feature_names_in_", "columns_"):
             if hasattr(probe, name):
@@ -226,16 +220,17 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             elif hasattr(self, name):
                 delattr(self, name)
         self.learner_, self.weighting_, self.loss_ = learner, weighting, loss
-        self.start_weights_ = first
+        self.start_weights_ = trained.first
         self.model_: Fitted = model
         self.n_iter_ = model.report.rounds
         self.noise_: NoiseModel = noise
         self.noise_scale_ = noise.scale
         self.missing_share_ = noise.missing
-        self.candidate_probabilities_ = noise.probabilities(prediction, S, threads, _row_scale(model, X))
-        self._training: Task | None = replace(task, callback=None)
+        self.candidate_probabilities_ = noise.probabilities(prediction, S, threads, row_scale(model, X))
+        self._training: Task | None = replace(trained.task, callback=None)
         self._given: CandidateSets | None = S
         self._identified: Identification | None = None
+        self.calibration_: Calibration | None = None
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -255,7 +250,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         """Return the predictions for some rows and, where asked for and where there is one, each row's noise scale."""
         self._check_fitted()
         rows = check_features(self, X, self.learner_, reset=False)
-        return self.model_.predict(rows), _row_scale(self.model_, rows) if scale else None
+        return self.model_.predict(rows), row_scale(self.model_, rows) if scale else None
 
     def identify(self, X: Any = None, S: Any = None) -> Identification:
         """Say which candidate of each row is the true one, and how sure that is.
@@ -283,6 +278,61 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             raise LengthError(f"X has {len(prediction)} rows and S {len(sets)}; they must agree.")
         return identification(self.noise_, prediction, sets, relative)
 
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
+        """Return an interval around each prediction that holds the true label as often as asked.
+
+        The first call calibrates (see `calibrate`), which takes about as long as the fit did; later ones only predict.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        coverage : float, default=0.9
+            The share of new rows whose true label is to be in its interval, above 0 and below 1.
+        method : {"sharp", "guaranteed"}, default="sharp"
+            ``sharp`` counts each candidate by how probable it is to be the true one. Its coverage is not guaranteed
+            but measured: it rests on the density of false labels that the weighting assumes. ``guaranteed`` counts each
+            row's farthest candidate, and is very wide where sets are large.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Both ends, equally far from the prediction; as wide for all rows unless they have noise scales of their own.
+
+        Notes
+        -----
+        Both assume that new rows come from where the training rows came from (exchangeable rows, or groups), and go by
+        distances to predictions of models fitted without the row's fold. If moreover every set holds its truth, and
+        leaving out a fold hardly moves a prediction, the theory of cross-conformal prediction gives ``guaranteed`` a
+        coverage of at least 2 · ``coverage`` - 1, less a term that vanishes with many rows; in practice it is more than
+        ``coverage``, as the farthest candidate is mostly false. ``sharp`` errs on the side of caution by a standard
+        error of what not knowing the true labels adds, and covers about ``coverage``.
+
+        With one candidate in every set both are ordinary cross-conformal prediction.
+        """
+        check_coverage(coverage, method)
+        prediction, relative = self._judge(X, scale=True)
+        return self.calibrate().intervals(prediction, coverage, method, relative)
+
+    def calibrate(self) -> Calibration:
+        """Learn how far true labels are from predictions, on the candidate sets of the training rows alone.
+
+        For each fold of ``cv`` everything is fitted again without it, a committee with less effort. What was learned
+        is kept in ``calibration_``; call this before a model is pickled that is to give intervals later.
+
+        Returns
+        -------
+        Calibration
+        """
+        self._check_fitted()
+        if self.calibration_ is None:
+            task, S = self._training_rows("Call calibrate() before pickling, or fit again.")
+            prediction, relative = unseen(self.model_), unseen_scale(self.model_)
+            if prediction is None or task.rule.may_miss or S.values.size > len(S):
+                fresh = replace(task, S=S, start=None, log_q=None, false_labels=None)
+                prediction, relative = Recipe(self.learner_, self.start, self.cv).predict_strangers(fresh)
+            self.calibration_ = learn_calibration(prediction, S, task, relative)
+        return self.calibration_
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² on plain labels, and the mean log likelihood on candidate sets; higher is better in both.
 
@@ -306,21 +356,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         return float(np.average(self.noise_.log_likelihood(prediction, S, relative), weights=weight))
 
     def _resolve(self, validated: bool = False) -> tuple[Learner, Weighting, Loss]:
-        # Compared as names only: an estimator given as learner has its own idea of equality.
-        names = [part if isinstance(part, str) else "" for part in (self.learner, self.weighting)]
-        loss = get_loss(self.loss)
-        effort = check_choice("effort", self.effort, EFFORTS)
-        if names[0] == "auto":
-            # The network does what the committee cannot.
-            learner = Committee() if isinstance(loss, Squared) and not validated else MLP()
-        else:
-            learner = get_learner(self.learner)
-        if isinstance(learner, Committee | Density | Refit) and learner is not self.learner:
-            learner.cv = self.cv
-        if isinstance(learner, Committee) and learner is not self.learner:
-            learner.effort = effort
-        weighting = Posterior() if names[1] == "auto" else get_weighting(self.weighting)
-        return learner, weighting, loss
+        return resolve_parts(self.learner, self.weighting, self.loss, self.effort, self.cv, validated)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
@@ -329,22 +365,21 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             )
 
     def _identify_training_rows(self) -> Identification:
-        if self._training is None:
-            raise NotFittedError(
-                "The training rows are not kept in a pickled model. Call identify() before pickling, or give the rows: "
-                "identify(X, S)."
-            )
-        task = self._training
-        unseen = _unseen(self.model_)
+        task, S = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
+        known = unseen(self.model_)
         # Folds take over the start's weights: a row's were made without its fold. That other rows' were made with its
         # candidates in sight is a trace at second hand, not worth a start for each fold.
-        prediction = out_of_fold(self.learner_, task, self.cv) if unseen is None else unseen
+        prediction = out_of_fold(self.learner_, task, self.cv) if known is None else known
         family = self.weighting_ if isinstance(self.weighting_, Posterior) else None
-        relative = _unseen_scale(self.model_)
-        # By the priors that the user gave: what a start adds to them has been counted already.
-        S = task.S if self._given is None else self._given
+        relative = unseen_scale(self.model_)
         noise = fit_noise(prediction, S, family, task.sample_weight, false_labels=task.false_labels, relative=relative)
         return identification(noise, prediction, S, relative, getattr(self.model_, "unseen_weights", None))
+
+    def _training_rows(self, instead: str) -> tuple[Task, CandidateSets]:
+        """Return what was learned from, and the sets by the priors that the user gave, without what a start added."""
+        if self._training is None:
+            raise NotFittedError(f"The training rows are not kept in a pickled model. {instead}")
+        return self._training, self._training.S if self._given is None else self._given
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
@@ -361,38 +396,3 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags = given.input_tags
         tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
-
-
-def _unseen(model: Fitted) -> Floats | None:
-    """Return the predictions of the training rows that a learner made out of fold, if it made any."""
-    return getattr(model, "out_of_fold", None)
-
-
-def _unseen_scale(model: Fitted) -> Floats | None:
-    """Return each training row's noise scale relative to the typical one, if the learner found some out of fold."""
-    return getattr(model, "relative_scale", None)
-
-
-def _row_scale(model: Fitted, X: Any) -> Floats | None:
-    """Return the same for any rows."""
-    found = getattr(model, "row_scale", None)
-    return None if found is None else np.asarray(found.predict(X))
-
-
-def _check_validation(
-    probe: PartialLabelRegressor, validation: object, learner: Learner
-) -> tuple[Any, CandidateSets] | None:
-    if validation is None:
-        return None
-    if not isinstance(validation, tuple | list) or len(validation) != 2:
-        raise ParameterError("validation must be a pair (X, S) of rows and their candidate sets.")
-    X = check_features(probe, validation[0], learner, reset=False)
-    S = as_candidate_sets(validation[1])
-    if _num_samples(X) != len(S):
-        raise LengthError(f"The validation X has {_num_samples(X)} rows and its target {len(S)}; they must agree.")
-    return X, S
-
-
-def _tell(done: int, total: int, loss: float) -> None:
-    sys.stderr.write(f"\rplr: round {done} of at most {total}, loss {loss:.6g}")
-    sys.stderr.flush()

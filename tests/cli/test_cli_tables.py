@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from plr.candidates import CandidateSets
-from plr.cli import _tables
-from plr.cli._tables import read_candidates, read_recipe, read_table, write_table
+from plr.cli import tables as cli_tables
+from plr.cli.tables import read_candidates, read_recipe, read_table, write_table
 from plr.errors import CandidateError, DataError, EmptySetError, ParameterError
 
 ENDINGS = ["csv", "parquet", "feather", "jsonl"]
@@ -80,7 +80,7 @@ def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
         file.write(b"half")
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setitem(_tables._WRITERS, "csv", full)
+    monkeypatch.setitem(cli_tables._WRITERS, "csv", full)
     with pytest.raises(DataError, match="No space left"):
         write_table(pa.table({"a": [1]}), path)
     assert path.read_text() == "old"

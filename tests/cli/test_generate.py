@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from plr.cli._tables import read_candidates, read_recipe, read_table
 from plr.cli.generate import generate, generate_command
+from plr.cli.tables import read_candidates, read_recipe, read_table
 from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError, PlrError
 from plr.generation import MECHANISMS, make_candidates
 
@@ -161,13 +161,13 @@ def test_unusable_labels_are_named_with_their_line(tmp_path, cells, message):
         generate(path, "y", tmp_path / "out.csv")
 
 
-def test_other_separators_and_folders_are_named(tmp_path):
+def test_other_separators_are_understood_and_folders_named(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("a;y\n1,5;2\n")
-    with pytest.raises(DataError, match="semicolons"):
-        generate(path, "y", tmp_path / "out.csv")
-    path.write_text("a;y\n1;2\n")
-    with pytest.raises(DataError, match="semicolons"):
+    path.write_text("a;y\n1,5;2\n2,5;3\n")
+    generate(path, "y", tmp_path / "out.parquet", false_labels=0)
+    assert read_table(tmp_path / "out.parquet").to_pylist() == [{"a": 1.5, "y": [2.0]}, {"a": 2.5, "y": [3.0]}]
+    path.write_text("a;y\n1,5;2.5\n")
+    with pytest.raises(DataError, match="decimal"):
         generate(path, "y", tmp_path / "out.csv")
     with pytest.raises(DataNotFoundError, match="is a folder"):
         generate(tmp_path, "y", tmp_path / "out.csv")

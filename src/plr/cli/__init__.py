@@ -17,17 +17,27 @@ from typing import Annotated, Any
 import typer
 
 from plr.cli.benchmark import benchmark_command
+from plr.cli.check import check_command
 from plr.cli.datasets import datasets_command
+from plr.cli.evaluate import evaluate_command
+from plr.cli.fit import fit_command
 from plr.cli.generate import generate_command
+from plr.cli.identify import identify_command
+from plr.cli.predict import predict_command
 from plr.cli.report import report_command
 
 __all__ = ["VERBS", "app", "main"]
 
 VERBS: dict[str, Callable[..., None]] = {
-    "benchmark": benchmark_command,
-    "datasets": datasets_command,
-    "generate": generate_command,
+    "check": check_command,
+    "fit": fit_command,
+    "predict": predict_command,
+    "identify": identify_command,
+    "evaluate": evaluate_command,
     "report": report_command,
+    "generate": generate_command,
+    "datasets": datasets_command,
+    "benchmark": benchmark_command,
 }
 """What there is to say after ``plr``, in the order of the help."""
 

@@ -42,7 +42,7 @@ def datasets_command(
 
 def export_datasets(folder: Path, data_home: Path | None = None) -> list[Path]:
     """Write every data set, features and target, as ``<name>.parquet``; all are loaded before the first is written."""
-    from plr.cli._tables import write_table
+    from plr.cli.tables import write_table
     from plr.datasets import REGISTRY, load
     from plr.errors import DataError
 

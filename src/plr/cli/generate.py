@@ -61,7 +61,7 @@ def generate_command(
 
     Example: plr generate concrete.csv --target compressive_strength --false-labels 4 -o candidates.parquet
     """
-    from plr.cli._tables import carries_recipe
+    from plr.cli.tables import carries_recipe
 
     with _spelled_as_options():
         made = generate(
@@ -100,9 +100,9 @@ def generate(
     """Read a labelled table, hide its labels among false ones, write it; return what was done.
 
     The candidate column takes the target's name and place. Parquet and Feather files carry the recipe in their
-    metadata, where :func:`plr.cli._tables.read_recipe` finds it.
+    metadata, where :func:`plr.cli.tables.read_recipe` finds it.
     """
-    from plr.cli._tables import check_columns, check_output, read_table, write_table
+    from plr.cli.tables import check_columns, check_output, read_table, write_table
     from plr.errors import ParameterError
     from plr.generation import make_candidates, recipe
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plr.datasets.encoding import numbers
 from plr.errors import DataError, FeatureError
 
-__all__ = ["read_target"]
+__all__ = ["place_of_row", "read_target"]
 
 
 def read_target(table: pa.Table, name: str, source: str | os.PathLike[str]) -> NDArray[np.float64]:
@@ -39,8 +39,8 @@ def read_target(table: pa.Table, name: str, source: str | os.PathLike[str]) -> N
     if wrong.size:
         many = f", and in {wrong.size - 1} more of {len(values)} rows" if wrong.size > 1 else ""
         raise DataError(
-            f"{source}: the target {name!r} is empty or not finite in {_place(wrong[0], table, source)}{many}; fill in "
-            "the true labels, or remove these rows."
+            f"{source}: the target {name!r} is empty or not finite in {place_of_row(wrong[0], table, source)}{many}; "
+            "fill in the true labels, or remove these rows."
         )
     return values
 
@@ -51,7 +51,7 @@ def _first_text(table: pa.Table, name: str, source: str | os.PathLike[str]) -> s
     if pa.types.is_string(plain.type) or pa.types.is_large_string(plain.type):
         for row, value in enumerate(plain.to_pylist()):
             if value is not None and not _is_number(value):
-                return f"{_place(row, table, source)} has {value!r}"
+                return f"{place_of_row(row, table, source)} has {value!r}"
     return f"it has the type {column.type}, not numbers"
 
 
@@ -62,7 +62,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _place(row: int, table: pa.Table, source: str | os.PathLike[str]) -> str:
+def place_of_row(row: int, table: pa.Table, source: str | os.PathLike[str]) -> str:
     """Return where a row is; the line only where each row has one line of its own."""
     path = Path(source).expanduser()
     if path.suffix.lower() == ".csv" and path.is_file():

@@ -58,7 +58,7 @@ def learn_columns(X: Any) -> Columns | None:
     """Learn the categories of a frame; None for arrays, and for frames of nothing but numbers."""
     if not hasattr(X, "columns"):
         return None
-    names = tuple(str(name) for name in X.columns)
+    names = _names(X)
     categories = {}
     for place, name in enumerate(names):
         series, column = _series(X, place), _column(X, place, name)
@@ -86,8 +86,31 @@ def column_place(parameter: str, column: object, names: tuple[str, ...], columns
     return int(column)
 
 
+def _names(X: Any) -> tuple[str, ...]:
+    # The columns of an Arrow table are the columns themselves.
+    return tuple(str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns))
+
+
 def _series(X: Any, place: int) -> Any:
+    if hasattr(X, "column_names"):
+        return _ArrowSeries(X.column(place))
     return X.iloc[:, place] if hasattr(X, "iloc") else X.to_series(place)
+
+
+@dataclass(frozen=True)
+class _ArrowSeries:
+    """A column of an Arrow table, as far as it is looked at here."""
+
+    column: Any
+
+    def to_numpy(self) -> NDArray[Any]:
+        """Return the cells, None or NaN where missing."""
+        return np.asarray(self.column.to_numpy())
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the cells."""
+        return self.to_numpy().dtype
 
 
 def _column(X: Any, place: int, name: str) -> NDArray[Any]:

@@ -23,7 +23,7 @@ from plr.candidates import CandidateSets
 from plr.candidates.text import parse_cells
 from plr.datasets.files import format_of, read_table
 from plr.datasets.json_lines import json_lines
-from plr.errors import DataError, DataNotFoundError, ParameterError, unknown_name
+from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError, unknown_name
 
 __all__ = [
     "carries_recipe",
@@ -32,36 +32,91 @@ __all__ = [
     "read_candidates",
     "read_recipe",
     "read_table",
+    "split_columns",
+    "write_csv",
     "write_table",
 ]
 
 _RECIPE = b"plr"
 _CARRIERS = ("parquet", "feather")
+_NAMED = 30
 
 
 def check_columns(table: pa.Table, columns: Sequence[str], path: str | os.PathLike[str]) -> None:
     """Refuse columns the table does not have, naming the nearest spelling."""
     for column in columns:
-        if column not in table.column_names:
-            raise unknown_name(f"column of {path}", column, table.column_names)
+        if column in table.column_names:
+            continue
+        names = table.column_names
+        error = unknown_name(f"column of {path}", column, names)
+        if len(names) > _NAMED:
+            short = f"It has {len(names):,} columns: {', '.join(names[:_NAMED])}, ..."
+            error = ParameterError(f"{str(error).partition(' Known: ')[0]} {short}")
+        raise error
 
 
-def read_candidates(table: pa.Table, columns: Sequence[str]) -> CandidateSets:
+def split_columns(text: str | None, table: pa.Table, path: str | os.PathLike[str]) -> list[str]:
+    """Return the columns that an option names, separated by commas; a column whose name has a comma is itself.
+
+    >>> split_columns("a, b", pa.table({"a": [1], "b": [2]}), "t.csv")
+    ['a', 'b']
+    """
+    if text is None:
+        return []
+    if text in table.column_names:
+        return [text]
+    columns = [name.strip() for name in text.split(",") if name.strip()]
+    if not columns:
+        raise ParameterError("A column name is needed where an empty one was given.")
+    check_columns(table, columns, path)
+    return columns
+
+
+def read_candidates(
+    table: pa.Table, columns: Sequence[str], *, prior: Sequence[str] = (), empty: str = "raise"
+) -> CandidateSets:
     """Return the candidate sets of a table: one column of lists, texts or numbers, or several columns of numbers.
 
+    Parameters
+    ----------
+    table : pyarrow.Table
+    columns : sequence of str
+        The column of candidates, or the columns that hold one candidate each.
+    prior : sequence of str
+        As many columns, of the same form, that say how likely each candidate is.
+    empty : {"raise", "drop"}, default="raise"
+        What to do about rows without a candidate.
+
+    Examples
+    --------
     >>> read_candidates(pa.table({"y": ["12.5|13.1", "[7, 8, 9]", "4"]}), ["y"]).to_lists()
     [[12.5, 13.1], [7.0, 8.0, 9.0], [4.0]]
     """
+    if prior and len(prior) != len(columns):
+        raise ParameterError(
+            f"--target names {len(columns)} column(s) and --prior {len(prior)}; name one of priors for each."
+        )
     if len(columns) > 1:
-        return CandidateSets.from_columns(table, list(columns))
-    column = table[columns[0]].combine_chunks()
+        return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, empty=empty)
+    lists = _lists(table, columns[0])
+    if lists is not None:
+        shares = _lists(table, prior[0]) if prior else None
+        return CandidateSets.from_arrow(lists, prior=shares, empty=empty)
+    return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, empty=empty)
+
+
+def _lists(table: pa.Table, name: str) -> pa.Array | None:
+    """Return a column of lists, or of texts that hold lists, as lists; None where it is neither."""
+    column = table[name].combine_chunks()
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = parse_cells(column, columns[0])
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return CandidateSets.from_arrow(column)
-    return CandidateSets.from_columns(table, list(columns))
+        column = parse_cells(column, name)
+    kinds = pa.types
+    if kinds.is_struct(column.type) or kinds.is_map(column.type):
+        raise CandidateError(f"Column {name!r} holds nested objects; candidates are a list of numbers in each row.")
+    listed = kinds.is_list(column.type) or kinds.is_large_list(column.type) or kinds.is_fixed_size_list(column.type)
+    return column if listed else None
 
 
 def read_recipe(table: pa.Table) -> dict[str, Any] | None:
@@ -89,6 +144,8 @@ def check_output(path: str | os.PathLike[str]) -> None:
     format_of(path)
     if path.is_dir():
         raise ParameterError(f"{path} is a folder; name a file.")
+    if not os.access(path.parent, os.W_OK) and path.parent.is_dir():
+        raise DataError(f"Nothing may be written into the folder {path.parent}: permission denied.")
     if not path.parent.is_dir():
         raise DataNotFoundError(f"There is no folder {path.parent} to write {path.name} into.")
 
@@ -124,7 +181,8 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], recipe: Mapping[s
         temporary.unlink(missing_ok=True)
 
 
-def _write_csv(table: pa.Table, file: BinaryIO) -> None:
+def write_csv(table: pa.Table, file: BinaryIO) -> None:
+    """Write a table as CSV, lists as ``12.5|13.1``."""
     for place, field in enumerate(table.schema):
         if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
             table = table.set_column(place, field.name, _print_cells(table[field.name].combine_chunks()))
@@ -148,7 +206,7 @@ def _write_json_lines(table: pa.Table, file: BinaryIO) -> None:
 
 
 _WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
-    "csv": _write_csv,
+    "csv": write_csv,
     "parquet": _write_parquet,
     "feather": _write_feather,
     "jsonl": _write_json_lines,

@@ -1,0 +1,114 @@
+"""The command: ``python -m benchmarks.uncertainty --help``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import benchmarks.identification as identification
+import benchmarks.uncertainty as package
+
+_RESULTS = Path("results/uncertainty")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    options = _parser().parse_args(arguments)
+    return _run(options) if options.verb == "run" else _tables(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    # Before anything numerical is loaded.
+    for name in identification.ONE_THREAD:
+        os.environ.setdefault(name, "1")
+    from benchmarks.uncertainty.measuring import planned
+    from benchmarks.uncertainty.runner import run_fits
+
+    fits = planned(_datasets(options), options.sizes, options.trials, options.effort)
+    failed = run_fits(fits, options.store, workers=options.jobs)
+    for line in failed:
+        size = line["false_labels"]
+        sys.stderr.write(f"{line['dataset']}, {size} false labels, trial {line['trial']}: {line['error']}\n")
+    return 1 if failed else 0
+
+
+def _tables(options: argparse.Namespace) -> int:
+    from benchmarks.identification.store import read_lines
+    from benchmarks.uncertainty.pictures import draw_intervals, draw_reliability
+    from benchmarks.uncertainty.tables import Lines, calibration_sheet, interval_sheet
+
+    from plr.benchmark.figures import to_png
+    from plr.report.writing import write_files
+
+    lines = Lines.of(read_lines(options.store), _datasets(options), options.sizes, options.trials, options.effort)
+    if not lines.by_key:
+        raise SystemExit(f"{options.store} has no lines of these fits; run the command `run` first.")
+    made = _made_by(options, lines.missing, {line["revision"] for line in lines.by_key.values()})
+    files: dict[str, bytes] = {
+        "intervals.png": to_png(draw_intervals(lines)),
+        "reliability.png": to_png(draw_reliability(lines)),
+    }
+    for name, sheet in (("intervals", interval_sheet(lines)), ("calibration", calibration_sheet(lines))):
+        files[f"{name}.md"] = sheet.to_markdown(made)
+        files[f"{name}.csv"] = sheet.to_csv(made)
+        for bar in sheet.bars:
+            print(f"{name}: {str(bar)[2:]}")
+    for path in write_files(options.out, files):
+        print(path)
+    return 0
+
+
+def _made_by(options: argparse.Namespace, missing: int, revisions: set[str]) -> str:
+    from benchmarks.identification.seeds import SEED
+
+    words = f" --trials {options.trials} --sizes {','.join(map(str, options.sizes))} --effort {options.effort}"
+    if options.datasets:
+        words += f" --datasets {','.join(options.datasets)}"
+    start = "python -m benchmarks.uncertainty"
+    lacking = f" {missing} fits are not measured yet." if missing else ""
+    return (
+        f"Measured by `{start} run{words}` and tabulated by `{start} tables{words}`.\n"
+        f"Seed {SEED}, trials 0 to {options.trials - 1}, plr at revision {', '.join(sorted(revisions))}.{lacking}\n"
+        "True labels are known to the fits that widths are compared with, and to nothing else."
+    )
+
+
+def _datasets(options: argparse.Namespace) -> tuple[str, ...]:
+    from benchmarks.identification.data import MAIN
+
+    return options.datasets or MAIN
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.uncertainty",
+        description=package.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser("run", help="fit and measure")
+    tables = verbs.add_parser("tables", help="make tables and pictures from what was measured")
+    for verb in (run, tables):
+        verb.add_argument("--store", type=Path, default=Path("runs/uncertainty"), help="folder of the lines")
+        verb.add_argument("--datasets", type=_names, help="names such as auto-mpg,housing; all seven where not given")
+        verb.add_argument("--sizes", type=_numbers, default=(4, 16), help="numbers of false labels, such as 4,16")
+        verb.add_argument("--trials", type=int, default=10, help="how many trials")
+        verb.add_argument("--effort", choices=("low", "normal", "high"), default="normal", help="of the model")
+    run.add_argument("--jobs", type=int, default=1, help="processes at the same time, one thread each")
+    tables.add_argument("--out", type=Path, default=_RESULTS, help="folder to write into")
+    return parser
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in _names(text))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

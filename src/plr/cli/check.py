@@ -1,0 +1,70 @@
+"""``plr check``: can this data be learned from? In words, before fitting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["check_command"]
+
+
+def check_command(
+    data: Annotated[Path, typer.Argument(help="Table with candidates: CSV, Parquet, Feather or JSON Lines.")],
+    target: Annotated[
+        str, typer.Option("--target", help="Column of candidate sets, or several columns with a candidate each: a,b,c.")
+    ],
+    ignore: Annotated[str | None, typer.Option(help="Columns that are no features: a,b,c.")] = None,
+    truth: Annotated[
+        str | None, typer.Option(help="Column of true labels, if there is one; it is left out of the features.")
+    ] = None,
+    prior: Annotated[
+        str | None, typer.Option(help="Column that says how likely each candidate is, in the form of the target.")
+    ] = None,
+    drop_empty: Annotated[bool, typer.Option("--drop-empty", help="Leave out rows without a candidate.")] = False,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same answer.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Say whether a table can be learned from: how ambiguous it is, and whether its features can tell.
+
+    Takes seconds. The answer is fine, thin, or that the data cannot tell; the exit code is 0 in all three cases.
+
+    Example: plr check readings.csv --target value
+    """
+    from plr.cli.common import spelled_as_options
+
+    asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior}
+    with spelled_as_options():
+        found, columns = check_table(data, asked, drop_empty=drop_empty, seed=seed)
+    if as_json:
+        typer.echo(json.dumps({**found.to_dict(), "columns": columns}))
+    else:
+        typer.echo(found.summary())
+
+
+def check_table(
+    data: Path, asked: dict[str, str | None], *, drop_empty: bool = False, seed: int = 0
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Read a table and look at it; return the diagnosis, and what its columns are."""
+    import pyarrow as pa
+
+    from plr import check
+    from plr.cli.common import note, read_sets, tell_columns, working
+    from plr.cli.roles import read_roles
+    from plr.cli.tables import read_table
+    from plr.tables import learn_features
+
+    table = read_table(data)
+    roles = read_roles(table, data, asked)
+    sets = read_sets(table, roles.target, data, prior=roles.prior, drop_empty=drop_empty)
+    if sets.kept is not None:
+        note(f"Left out: {table.num_rows - len(sets)} of {table.num_rows} rows, which have no candidate.")
+        table = table.take(pa.array(sets.kept))
+    features = learn_features(table, roles.aside, data)
+    tell_columns(features)
+    with working("Looking"):
+        X, _ = features.apply(table, data)
+        found = check(X, sets, random_state=seed)
+    return found, features.to_dict()["columns"]

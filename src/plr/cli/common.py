@@ -1,0 +1,328 @@
+"""What the verbs for tables share: notes, progress, model files, and columns that are added to a table."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from plr.candidates import CandidateSets
+    from plr.regressor import PartialLabelRegressor
+    from plr.tables import Features
+
+__all__ = [
+    "Trained",
+    "Watch",
+    "add_columns",
+    "check_different",
+    "check_new_names",
+    "digest",
+    "emit",
+    "features_of",
+    "load",
+    "note",
+    "read_sets",
+    "spelled_as_options",
+    "tell_columns",
+    "to_stdout",
+    "working",
+]
+
+# Nothing is shown of what takes less than this, in seconds.
+_PATIENCE = 1.0
+# How messages about parameters read to somebody who typed options.
+_SPELLINGS = {
+    "random_state must": "--seed must",
+    "n_jobs must": "--jobs must",
+    "n_jobs=": "--jobs ",
+    "coverage must": "--interval must",
+    "sample_weight is": "--weights is",
+    "sample_weight must": "--weights must",
+    "groups is": "--groups is",
+}
+
+
+def note(text: str) -> None:
+    """Tell the user something on stderr."""
+    typer.echo(text, err=True)
+
+
+@contextmanager
+def spelled_as_options() -> Iterator[None]:
+    """Let messages about parameters speak of the options that set them, and warnings be one line each."""
+    from plr.errors import ParameterError, PlrWarning
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        note(f"Note: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("default", PlrWarning)
+        warnings.showwarning = show
+        try:
+            yield
+        except ParameterError as error:
+            text = str(error)
+            for parameter, option in _SPELLINGS.items():
+                text = text.replace(parameter, option)
+            raise ParameterError(text) from error
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[int, int, float], None]]:
+    """Show that something is going on, on a terminal and from one second on; give what tells how far it is."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    bar = progress.add_task(what, total=None)
+    timer = threading.Timer(_PATIENCE, progress.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda done, total, _: progress.update(bar, completed=done, total=total)
+    finally:
+        timer.cancel()
+        # The timer may be starting it at this moment.
+        timer.join()
+        progress.stop()
+
+
+def read_sets(
+    table: pa.Table,
+    columns: Sequence[str],
+    source: Path,
+    *,
+    prior: Sequence[str] = (),
+    drop_empty: bool = False,
+    advice: str = "fill them in, or leave them out with --drop-empty",
+) -> CandidateSets:
+    """Return a table's candidate sets; rows without a candidate are an error, or left out, as ``kept`` then says."""
+    import numpy as np
+
+    from plr.cli.tables import read_candidates
+    from plr.datasets.targets import place_of_row
+    from plr.errors import CandidateError, EmptySetError, PriorError
+
+    try:
+        sets = read_candidates(table, columns, prior=prior, empty="drop")
+    except (CandidateError, PriorError) as error:
+        raise type(error)(f"{source}: {error}") from error
+    if sets.kept is None:
+        return sets
+    names = ", ".join(map(repr, columns))
+    if len(sets) == 0:
+        raise EmptySetError(f"{source}: no row has a candidate in {names}.")
+    if not drop_empty:
+        hollow = np.setdiff1d(np.arange(table.num_rows), sets.kept)
+        raise EmptySetError(
+            f"{source}: {len(hollow)} of {table.num_rows} rows have no candidate in {names}, the first in "
+            f"{place_of_row(int(hollow[0]), table, source)}; {advice}."
+        )
+    return sets
+
+
+def tell_columns(features: Features) -> None:
+    """Say what was done with each column that is more than a plain number."""
+    plain = [column for column in features.columns if column.kind == "number" and not column.note]
+    if plain:
+        note(f"{len(plain)} column{'s' if len(plain) > 1 else ''} of numbers: {_listed([c.name for c in plain])}.")
+    for column in features.columns:
+        if column.kind == "left out":
+            note(f"Left out: {column.name!r} {column.note}.")
+        elif column not in plain:
+            note(f"{column.name!r}: {'time' if column.kind == 'clock' else column.kind}, {column.note}.")
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model from a file, and what the file says about the table it was trained on."""
+
+    model: PartialLabelRegressor
+    features: Features | None
+    target: tuple[str, ...]
+    aside: tuple[str, ...]
+    truth: str | None
+    digest: str | None
+
+
+def load(path: Path, trusted: str | None = None) -> Trained:
+    """Load a model, with what ``plr fit`` wrote down about its table if it was made so."""
+    from plr import load_model
+    from plr.persistence import read_manifest
+    from plr.tables import Features
+
+    types = tuple(name.strip() for name in (trusted or "").split(",") if name.strip())
+    model = load_model(path, trusted=types)
+    written = (read_manifest(path).get("extra") or {}).get("table")
+    if not isinstance(written, dict):
+        return Trained(model, None, (), (), None, None)
+    return Trained(
+        model,
+        Features.from_dict(written.get("features")),
+        _texts(written.get("target")),
+        _texts(written.get("aside")),
+        written.get("truth") if isinstance(written.get("truth"), str) else None,
+        written.get("digest") if isinstance(written.get("digest"), str) else None,
+    )
+
+
+def _texts(written: Any) -> tuple[str, ...]:
+    return tuple(entry for entry in written if isinstance(entry, str)) if isinstance(written, list) else ()
+
+
+def features_of(trained: Trained, table: pa.Table, source: Path, aside: Sequence[str] = ()) -> Any:
+    """Return the rows of a table as the model takes them, and say what was ignored or mended."""
+    if trained.features is None:
+        return _by_name(trained.model, table, source, aside)
+    rows, notes = trained.features.apply(table, source)
+    known = {*(column.name for column in trained.features.columns), *trained.target, *trained.aside, *aside}
+    if trained.truth is not None:
+        known.add(trained.truth)
+    extra = [name for name in table.column_names if name not in known]
+    if extra:
+        note(f"Not used, since the model was trained without: {_listed(extra)}.")
+    for text in notes:
+        note(text)
+    return rows
+
+
+def _by_name(model: PartialLabelRegressor, table: pa.Table, source: Path, aside: Sequence[str]) -> Any:
+    """Return the rows for a model that was saved from Python: by the names of its features, or else in order."""
+    from plr.errors import DataError
+    from plr.tables.features import check_present
+    from plr.tables.kinds import Column, plain, to_category, to_numbers
+
+    columns = getattr(model, "columns_", None)
+    given = getattr(model, "feature_names_in_", None)
+    names = [str(name) for name in given] if given is not None else list(columns.names) if columns is not None else None
+    if names is None:
+        names = [name for name in table.column_names if name not in aside]
+        if len(names) != model.n_features_in_:
+            raise DataError(
+                f"{source} has {len(names)} columns and the model takes {model.n_features_in_} features, whose names "
+                "it does not know; give a table with exactly these, in the order of training."
+            )
+        note(f"The model does not know the names of its features; the columns are taken in order: {_listed(names)}.")
+    check_present(table, names, source)
+    categorical = () if columns is None else columns.categorical
+    notes: list[str] = []
+    made: dict[str, Any] = {}
+    for place, name in enumerate(names):
+        read = to_category if place in categorical else to_numbers
+        made[name] = read(plain(table[name]), Column(name, "number", (name,)), notes)
+    for text in notes:
+        note(text)
+    import numpy as np
+    import pyarrow as pa
+
+    return pa.table(made) if given is not None or columns is not None else np.column_stack(list(made.values()))
+
+
+def add_columns(table: pa.Table, new: Mapping[str, Any], source: Path, prefix: str = "") -> pa.Table:
+    """Return a table with new columns at its end; a name that is taken is an error."""
+    from plr.errors import ParameterError
+
+    for name, values in new.items():
+        if prefix + name in table.column_names:
+            raise ParameterError(
+                f"{source} has a column {prefix + name!r} already; name the new ones otherwise: --prefix plr_."
+            )
+        table = table.append_column(prefix + name, [values])
+    return table
+
+
+def check_new_names(table: pa.Table, names: Sequence[str], source: Path, prefix: str = "") -> None:
+    """Refuse names that are taken before any work is done."""
+    add_columns(table.slice(0, 0), {name: [] for name in names}, source, prefix)
+
+
+def emit(table: pa.Table, out: Path | None) -> None:
+    """Write a table to a file, or as CSV to stdout."""
+    from plr.cli.tables import write_csv, write_table
+
+    # What pandas wrote down about its frame does not fit the columns that were added.
+    metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key != b"pandas"}
+    table = table.replace_schema_metadata(metadata)
+    if out is not None:
+        write_table(table, out)
+        return
+    sys.stdout.flush()
+    try:
+        write_csv(table, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # Whoever reads has seen enough, as head has; Python must not try to flush the rest at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def check_different(**files: Path | None) -> None:
+    """Refuse two options that name the same file, of which one would replace the other."""
+    from plr.errors import ParameterError
+
+    seen: dict[Path, str] = {}
+    for option, path in files.items():
+        if path is None:
+            continue
+        resolved = path.expanduser().resolve()
+        if resolved in seen:
+            raise ParameterError(f"{path} is given as {seen[resolved]} and as {option}; name two different files.")
+        seen[resolved] = option
+
+
+def to_stdout(out: Path | None) -> Path | None:
+    """Return None where an output is to go to stdout: left out, or ``-``."""
+    return None if out is None or str(out) == "-" else out
+
+
+def digest(table: pa.Table, sets: CandidateSets) -> str:
+    """Return a fingerprint of some rows and their candidates."""
+    found = hashlib.sha256(sets.values.tobytes() + sets.offsets.tobytes())
+    for name in table.column_names:
+        found.update(repr(table[name].to_pylist()).encode() if table[name].type == "string" else _bytes(table[name]))
+    return found.hexdigest()
+
+
+def _bytes(column: Any) -> bytes:
+    import numpy as np
+
+    return np.ascontiguousarray(column.to_numpy()).tobytes()
+
+
+class Watch:
+    """A stopwatch."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return round(time.monotonic() - self._start, 2)

@@ -1,0 +1,235 @@
+"""``plr fit``: train a model on a table of candidate sets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["fit_command"]
+
+
+def _learners() -> list[str]:
+    return ["auto", "boosting", "committee", "density", "gaussian_process", "linear", "mlp"]
+
+
+def _weightings() -> list[str]:
+    return ["auto", "average", "identification", "posterior", "progressive"]
+
+
+def fit_command(
+    data: Annotated[Path, typer.Argument(help="Table with candidates: CSV, Parquet, Feather or JSON Lines.")],
+    target: Annotated[
+        str, typer.Option("--target", help="Column of candidate sets, or several columns with a candidate each: a,b,c.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.")],
+    identified: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the table with the likeliest candidate of each row, by models that have not seen it."
+        ),
+    ] = None,
+    ignore: Annotated[str | None, typer.Option(help="Columns that are no features: a,b,c.")] = None,
+    truth: Annotated[
+        str | None, typer.Option(help="Column of true labels, if there is one; it is left out of the features.")
+    ] = None,
+    prior: Annotated[
+        str | None, typer.Option(help="Column that says how likely each candidate is, in the form of the target.")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="Column that says how much each row counts.")] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="Column of groups whose rows belong together, such as one patient's.")
+    ] = None,
+    learner: Annotated[
+        str,
+        typer.Option(
+            help="auto, committee, gaussian_process, boosting, mlp, linear or density.", autocompletion=_learners
+        ),
+    ] = "auto",
+    weighting: Annotated[
+        str,
+        typer.Option(
+            help="auto, posterior, progressive, identification or average.",
+            autocompletion=_weightings,
+        ),
+    ] = "auto",
+    loss: Annotated[
+        str, typer.Option(help="squared, absolute or huber.", autocompletion=lambda: ["squared", "absolute", "huber"])
+    ] = "squared",
+    effort: Annotated[
+        str,
+        typer.Option(
+            help="How much auto computes: low, normal or high.", autocompletion=lambda: ["low", "normal", "high"]
+        ),
+    ] = "normal",
+    intervals: Annotated[
+        bool, typer.Option(help="Prepare for plr predict --interval, which takes as long as the fit itself.")
+    ] = True,
+    drop_empty: Annotated[bool, typer.Option("--drop-empty", help="Leave out rows without a candidate.")] = False,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processor cores to use, -1 for all; the model does not depend on it.")
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="Put before the names of the columns that --identified adds.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+) -> None:
+    """Train a model on a table in which each row has several candidates, one of them true.
+
+    Numbers, dates, categories and missing values are understood; what was done with each column is told.
+
+    Example: plr fit readings.csv --target value -o model.plr --identified answers.csv
+    """
+    from plr.cli.common import spelled_as_options
+
+    asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
+    parts = {"learner": learner, "weighting": weighting, "loss": loss, "effort": effort}
+    with spelled_as_options():
+        done = fit(
+            data,
+            out,
+            asked,
+            parts,
+            identified=identified,
+            intervals=intervals,
+            drop_empty=drop_empty,
+            seed=seed,
+            jobs=jobs,
+            prefix=prefix,
+        )
+    if as_json:
+        typer.echo(json.dumps(done))
+        return
+    typer.echo(f"Wrote {out}: a model of {done['rows']} rows, {len(done['features'])} features, {done['seconds']:g} s.")
+    typer.echo(f"True values scatter by about {done['noise_scale']:.4g} around its predictions.")
+    for line in _doubt_in_words(done["doubt"], identified):
+        typer.echo(line)
+
+
+def fit(
+    data: Path,
+    out: Path,
+    asked: dict[str, str | None],
+    parts: dict[str, str],
+    *,
+    identified: Path | None = None,
+    intervals: bool = True,
+    drop_empty: bool = False,
+    seed: int = 0,
+    jobs: int | None = None,
+    prefix: str = "",
+) -> dict[str, Any]:
+    """Read a table, train, write the model; return what was done."""
+    import pyarrow as pa
+
+    from plr import PartialLabelRegressor, save_model
+    from plr.cli.answers import answer_names, check_fits_format, count_doubt, write_answers
+    from plr.cli.common import (
+        Watch,
+        check_different,
+        check_new_names,
+        digest,
+        note,
+        read_sets,
+        tell_columns,
+        working,
+    )
+    from plr.cli.roles import read_roles
+    from plr.cli.tables import check_output, read_table
+    from plr.datasets.targets import read_target
+    from plr.tables import learn_features
+
+    watch = Watch()
+    check_different(**{"DATA": data, "--out": out, "--identified": identified})
+    _check_model_path(out)
+    if identified is not None:
+        check_output(identified)
+    with working("Reading"):
+        table = read_table(data)
+    roles = read_roles(table, data, asked)
+    if identified is not None:
+        check_new_names(table, answer_names(roles.target), data, prefix)
+    sets = read_sets(table, roles.target, data, prior=roles.prior, drop_empty=drop_empty)
+    if identified is not None:
+        check_fits_format(table, identified)
+    rows = table if sets.kept is None else table.take(pa.array(sets.kept))
+    if sets.kept is not None:
+        note(f"Left out: {table.num_rows - rows.num_rows} of {table.num_rows} rows, which have no candidate.")
+    if roles.truth and not asked.get("truth"):
+        note(f"Left out: {roles.truth[0]!r}, which holds the true labels as the file itself says.")
+    features = learn_features(rows, roles.aside, data)
+    tell_columns(features)
+    # What is to be said about single cells has been said with their columns.
+    X, _ = features.apply(rows, data)
+    weight = read_target(rows, roles.weights[0], data) if roles.weights else None
+    group = rows[roles.groups[0]].to_pylist() if roles.groups else None
+    choices: dict[str, Any] = {**parts, "random_state": seed, "n_jobs": jobs}
+    model = PartialLabelRegressor(**choices)
+    with working("Fitting") as tell:
+        model.fit(X, sets, sample_weight=weight, groups=group, callback=tell)
+    found = None
+    if identified is not None or getattr(model.model_, "out_of_fold", None) is not None:
+        with working("Identifying"):
+            found = model.identify()
+    if intervals:
+        with working("Measuring how far off predictions are"):
+            model.calibrate()
+    doubt = None if found is None else count_doubt(found, sets)
+    description = {
+        "features": features.to_dict(),
+        "target": roles.target,
+        "truth": roles.truth[0] if roles.truth else None,
+        "aside": roles.aside,
+        "rows": len(sets),
+        "source": data.name,
+        "digest": digest(X, sets),
+        "doubt": doubt,
+        "options": {**parts, "seed": seed, "intervals": intervals},
+    }
+    save_model(model, out, extra={"table": description})
+    if identified is not None and found is not None:
+        write_answers(table, found, sets, roles.target, data, identified, prefix)
+    return {
+        "model": str(out),
+        "identified": None if identified is None else str(identified),
+        "rows": len(sets),
+        "rows_left_out": table.num_rows - len(sets),
+        "candidates": len(sets.values),
+        "target": roles.target,
+        "truth": description["truth"],
+        "columns": features.to_dict()["columns"],
+        "features": list(features.names),
+        "noise_scale": float(model.noise_scale_),
+        "doubt": doubt,
+        "seconds": watch.seconds,
+    }
+
+
+def _check_model_path(out: Path) -> None:
+    import os
+
+    from plr.errors import DataError, DataNotFoundError, ParameterError
+
+    if out.is_dir():
+        raise ParameterError(f"{out} is a folder; name a file.")
+    if not out.parent.is_dir():
+        raise DataNotFoundError(f"There is no folder {out.parent} to write {out.name} into.")
+    if not os.access(out.parent, os.W_OK):
+        raise DataError(f"Nothing may be written into the folder {out.parent}: permission denied.")
+
+
+def _doubt_in_words(doubt: dict[str, Any] | None, identified: Path | None) -> list[str]:
+    from plr.cli.answers import DOUBTFUL, SETTLED
+
+    if doubt is None:
+        return ["Which rows are still in doubt, plr fit --identified OUT tells."]
+    if not doubt["rows_with_several"]:
+        return ["Every row has one candidate, so there was nothing to identify."]
+    lines = [
+        f"Of {doubt['rows_with_several']} rows with several candidates, {doubt['settled']} are settled (probability "
+        f"{SETTLED} and more), {doubt['likely']} likely, and {doubt['doubtful']} still in doubt (below {DOUBTFUL})."
+    ]
+    if identified is not None:
+        lines.append(f"Wrote {identified}: sort it by probability to see the doubtful rows first.")
+    return lines

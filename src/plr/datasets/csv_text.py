@@ -1,0 +1,165 @@
+"""CSV text: its encoding, what separates its columns, and which line is wrong where one is."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+
+from plr.errors import DataError
+
+__all__ = ["as_utf8", "parse_csv"]
+
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SEPARATORS = (";", "\t")
+# Types are told from a whole block, so as much as possible is one.
+_LARGEST_BLOCK = 2**30
+_CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error")
+
+
+def as_utf8(data: bytes, path: Path) -> bytes:
+    """Return text as UTF-8 without its mark, or say which line is none."""
+    if data.startswith(codecs.BOM_UTF8):
+        data = data[len(codecs.BOM_UTF8) :]
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            try:
+                return data.decode(encoding).encode()
+            except UnicodeError as error:
+                raise DataError(f"{path} begins as {encoding.upper()} text, but is cut short or damaged.") from error
+    place = data.find(b"\0")
+    if place >= 0:
+        raise DataError(
+            f"{path} has a NUL byte in line {_line(data, place)}: it is no text, or text in UTF-16 without its mark; "
+            "save it as UTF-8."
+        )
+    try:
+        # Checked here, because Arrow would make a column of bytes of it.
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not in UTF-8: line {_line(data, error.start)} has the byte 0x{data[error.start]:02x}; save it "
+            "as UTF-8 (in Excel: CSV UTF-8)."
+        ) from error
+    return data
+
+
+def _line(data: bytes, place: int) -> int:
+    return data.count(b"\n", 0, place) + 1
+
+
+def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None]) -> pa.Table:
+    """Return the table that a CSV text holds.
+
+    Parameters
+    ----------
+    data : bytes
+        UTF-8.
+    path : Path
+        For messages.
+    check_names : callable
+        Raises where the names of the columns will not do; asked before anything is read.
+    """
+    if not data.strip():
+        raise DataError(f"{path} is empty.")
+    if b"\n" not in data.strip() and b"\r" not in data.strip():
+        raise DataError(f"{path} has no rows: it is one line long, and the first line names the columns.")
+    header = data.lstrip(b"\r\n").split(b"\n", 1)[0].decode().rstrip("\r")
+    separator = _separator(header)
+    if '"' not in header:
+        check_names(header.split(separator))
+    decimal = "," if separator == ";" and _has_decimal_commas(data, path) else "."
+    texts: dict[str, pa.DataType] = {}
+    while True:
+        try:
+            return _parse(data, separator, decimal, texts)
+        except pa.ArrowInvalid as error:
+            # Beyond the first block a column may turn out to hold texts after all.
+            found = _CONVERSION.search(str(error))
+            names = _names(data, separator) if found else []
+            name = names[int(found.group(1))] if found and int(found.group(1)) < len(names) else None
+            if name is None or name in texts:
+                raise DataError(f"{path} cannot be read: {_problem(data, separator, str(error))}.") from error
+            texts[name] = pa.string()
+
+
+def _parse(data: bytes, separator: str, decimal: str, texts: dict[str, pa.DataType]) -> pa.Table:
+    return pyarrow.csv.read_csv(
+        pa.BufferReader(data),
+        read_options=pyarrow.csv.ReadOptions(block_size=min(max(len(data) + 1, 2**20), _LARGEST_BLOCK)),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=b'"' in data),
+        convert_options=pyarrow.csv.ConvertOptions(
+            strings_can_be_null=True, decimal_point=decimal, column_types=texts or None
+        ),
+    )
+
+
+def _separator(header: str) -> str:
+    outside = re.sub(r'"[^"]*"', "", header)
+    if "," in outside:
+        return ","
+    return max(_SEPARATORS, key=outside.count) if any(sign in outside for sign in _SEPARATORS) else ","
+
+
+def _has_decimal_commas(data: bytes, path: Path) -> bool:
+    """Whether numbers in a file separated by semicolons have decimal commas; an error where some have points."""
+    number = rb"(?:^|;)\s*[+-]?\d+%b\d+\s*(?=;|\r?$)"
+    comma = re.search(number % rb",", data, re.MULTILINE)
+    point = re.search(number % rb"\.", data, re.MULTILINE)
+    if comma and point:
+        raise DataError(
+            f"{path} has numbers with decimal commas ({_shown(comma)}) and with decimal points ({_shown(point)}); save "
+            "it with points throughout."
+        )
+    return comma is not None
+
+
+def _shown(match: re.Match[bytes]) -> str:
+    return match.group().strip(b"; \r\n").decode()
+
+
+def _names(data: bytes, separator: str) -> list[str]:
+    options = pyarrow.csv.ParseOptions(delimiter=separator)
+    header = data.lstrip(b"\r\n").split(b"\n", 1)[0] + b"\n"
+    return pyarrow.csv.read_csv(pa.BufferReader(header), parse_options=options).column_names
+
+
+def _problem(data: bytes, separator: str, message: str) -> str:
+    """Say what is wrong with the first row that has too few or too many cells."""
+    wrong: list[tuple[int, int, int, str]] = []
+
+    def note(row: pyarrow.csv.InvalidRow) -> str:
+        wrong.append((row.number or 0, row.actual_columns, row.expected_columns, row.text))
+        return "skip"
+
+    # Only what the handler is told counts here.
+    with contextlib.suppress(pa.ArrowInvalid):
+        pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=separator, newlines_in_values=b'"' in data, invalid_row_handler=note
+            ),
+        )
+    if not wrong:
+        return message.splitlines()[0].rstrip(".")
+    number, has, needs, text = wrong[0]
+    # Arrow counts rows that are there; blank lines are not.
+    filled = [place for place, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
+    line = filled[number - 1] if 0 < number <= len(filled) and b'"' not in data else number
+    shown = " ".join(text.split())
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    more = f", and {len(wrong) - 1} more such" if len(wrong) > 1 else ""
+    quotes = "; a quotation mark may be left open" if text.count('"') % 2 else ""
+    cells = f"{has} cell{'' if has == 1 else 's'}"
+    return f"line {line} has {cells} where the first line names {needs} columns: {shown}{more}{quotes}"

@@ -1,0 +1,214 @@
+"""What a look at candidate sets came to, as figures and in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from plr.diagnosis.ambiguity import Odd, Together
+from plr.diagnosis.relations import Relation
+from plr.diagnosis.signal import CLEAR, Signal
+
+__all__ = ["Diagnosis"]
+
+# A gain of so many times its error may be an accident; and a gain in log likelihood that is enough to begin with.
+_FAINT, _GOOD = 1.5, 0.15
+_FEW_ROWS, _FEW_LABELLED = 50, 0.02
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnosis:
+    """What a look at candidate sets came to.
+
+    Attributes
+    ----------
+    rows, candidates : int
+    sizes : dict
+        Least, median, mean and most candidates of a row, and how many rows have one.
+    labelled_rows : int
+        Rows that are as good as labelled: one candidate, or several within a hundredth of the spread of all.
+    rows_with_duplicates, rows_all_equal : int
+        Rows that name a value more than once; and those whose candidates are all the same value.
+    spread : float
+        How far apart the middle nine tenths of all candidates are.
+    ambiguity_degree : float
+        The paper's γ, estimated: the largest probability that a certain false label comes with a true one. At 1 the two
+        cannot be told apart.
+    recurring_values : int
+        How many values come in 20 rows or more; without any, γ goes by relations alone.
+    together : tuple of Together
+        Values, and what comes with them most often.
+    always_together : tuple of Together
+        Values that never come without each other.
+    relations : tuple of Relation
+        Ratios, differences, lines and digits that tie candidates of a row to each other.
+    twins : Relation or None
+        A relation by which every row has two candidates that fit equally well.
+    odd_values : tuple of Odd
+        Values that recur far from all others.
+    has_prior : bool
+        Whether candidates come with priors.
+    signal : Signal or None
+        What features say about which candidate is true; None where it could not be measured.
+    """
+
+    rows: int
+    candidates: int
+    sizes: dict[str, float]
+    labelled_rows: int
+    rows_with_duplicates: int
+    rows_all_equal: int
+    spread: float
+    ambiguity_degree: float
+    recurring_values: int
+    together: tuple[Together, ...]
+    always_together: tuple[Together, ...]
+    relations: tuple[Relation, ...]
+    twins: Relation | None
+    odd_values: tuple[Odd, ...]
+    has_prior: bool
+    signal: Signal | None
+
+    @property
+    def verdict(self) -> str:
+        """``"fine"``, ``"thin"`` or ``"cannot tell"``: whether a model can find out which candidates are true."""
+        return self._judge()[0]
+
+    @property
+    def reason(self) -> str:
+        """Why, in words."""
+        return self._judge()[1]
+
+    @property
+    def advice(self) -> str:
+        """What to do next, in words."""
+        return self._judge()[2]
+
+    def summary(self) -> str:
+        """Return all of it in words."""
+        headline = {
+            "fine": "Fine: a model can learn from this data.",
+            "thin": "Thin: a model can be fitted, but check its answers.",
+            "cannot tell": "This data cannot tell you which candidates are true.",
+        }[self.verdict]
+        return "\n".join([headline, self.reason, self.advice, "", *self._facts()])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.rows} rows, verdict {self.verdict!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {"verdict": self.verdict, "reason": self.reason, "advice": self.advice, **asdict(self)}
+
+    def _judge(self) -> tuple[str, str, str]:
+        labelled = self.labelled_rows / self.rows
+        signal = self.signal
+        if self.spread == 0 and signal is None and self.rows >= _FEW_ROWS:
+            return (
+                "cannot tell",
+                "Nearly all candidates of all rows are the same value, so there is nothing to predict.",
+                "Check that this is the right column.",
+            )
+        if signal is None:
+            return (
+                "thin",
+                f"With {self.rows} rows nothing can be said about whether features tell the candidates apart.",
+                "Collect more rows; some hundreds are a beginning.",
+            )
+        if self.twins is not None and not self.has_prior and labelled < _FEW_LABELLED:
+            return (
+                "cannot tell",
+                f"In {self.twins.share:.0%} of the rows {self.twins.words}, and both follow from the features equally "
+                "well: always taking the one or always the other fits the same.",
+                "Label some rows for certain (one in twenty helps), or say how likely each candidate is (a prior).",
+            )
+        if signal.gain < _FAINT * signal.gain_error:
+            return (
+                "cannot tell",
+                "Knowing the features of a row does not make its candidates any likelier: they seem to say nothing "
+                "about the true values.",
+                "Add columns that have to do with the value, or more rows; more fitting will not help.",
+            )
+        if labelled == 1:
+            return (
+                "fine",
+                "Every row is as good as labelled, so this is ordinary regression.",
+                "Fit it as it is.",
+            )
+        if self.twins is not None:
+            held = "the priors" if self.has_prior else f"{self.labelled_rows} rows that are as good as labelled"
+            return (
+                "thin",
+                f"In {self.twins.share:.0%} of the rows {self.twins.words}, and only {held} can tell which is true.",
+                "Fit it, and compare some answers with what you know for certain.",
+            )
+        found = (
+            f"Features say something about the true values: on rows it had not seen, a quick estimate expects to be "
+            f"right in {signal.expected_right:.0%} of the rows with several candidates (by chance {signal.chance:.0%})"
+        )
+        lift = (signal.expected_right - signal.chance) / max(1.0 - signal.chance, 1e-9)
+        if signal.gain < CLEAR * signal.gain_error:
+            return (
+                "thin",
+                "If features say anything about the true values, then so little that a quick look may be mistaken.",
+                "Fit it, and trust no answer that you have not checked; more rows or features would help.",
+            )
+        if signal.gain < _GOOD or lift < 0.1 or self.rows < _FEW_ROWS:
+            return (
+                "thin",
+                f"{found}, which is little to begin with.",
+                "Fit it, look at the probabilities, and trust those near 1 only; more rows or features would help.",
+            )
+        return "fine", f"{found}; a fitted model does better.", "Fit it: plr fit, or PartialLabelRegressor().fit(X, S)."
+
+    def _facts(self) -> list[str]:
+        sizes = self.sizes
+        lines = [
+            f"{self.rows:,} rows with {self.candidates:,} candidates: {sizes['least']:g} to {sizes['most']:g} a row, "
+            f"{sizes['mean']:.2f} on average; {sizes['one']:,.0f} rows have one.",
+            f"As good as labelled: {self.labelled_rows:,} rows ({self.labelled_rows / self.rows:.0%}), with one "
+            "candidate or several that are nearly equal.",
+        ]
+        degree = f"Ambiguity degree about {self.ambiguity_degree:.2f} of 1"
+        if self.always_together:
+            pair = self.always_together[0]
+            lines.append(f"{degree}: {pair.value:g} and {pair.other:g} always come together ({pair.rows} rows).")
+        elif self.relations and self.relations[0].kind != "digit":
+            first = self.relations[0]
+            lines.append(f"{degree}: in {first.share:.0%} of the rows with several candidates {first.words}.")
+        elif self.together:
+            pair = self.together[0]
+            lines.append(
+                f"{degree}: {pair.value:g} and {pair.other:g} share {pair.share:.0%} of the rows with the commoner."
+            )
+        else:
+            lines.append(f"{degree}: no two values come together time and again.")
+        lines += [
+            f"In {relation.share:.0%} of {'the pairs' if relation.kind == 'digit' else 'these rows'} {relation.words} "
+            f"(by chance {relation.by_chance:.0%})."
+            for relation in self.relations
+        ]
+        if self.rows_all_equal:
+            lines.append(f"{self.rows_all_equal:,} rows name one value several times and nothing else.")
+        elif self.rows_with_duplicates:
+            lines.append(f"{self.rows_with_duplicates:,} rows name a value more than once; it counts as often.")
+        lines += [
+            f"{odd.value:g} comes {odd.rows} times and lies far from all else: does it stand for a missing value?"
+            for odd in self.odd_values
+        ]
+        if self.signal is not None:
+            signal = self.signal
+            part = f", measured on {signal.rows:,} rows drawn at random" if signal.rows < self.rows else ""
+            lines.append(
+                "Gain in log likelihood by knowing a row's features: "
+                f"{signal.gain:.3f} ± {signal.gain_error:.3f}{part}."
+            )
+            if self.sizes["most"] > 1:
+                lines.append(
+                    f"At this first glance, {signal.sure:.0%} of the rows with several candidates have one with a "
+                    "probability of 0.8 or more."
+                )
+        return lines

@@ -1,0 +1,259 @@
+"""Candidates that belong together: a constant ratio, a constant difference, a straight line, a digit.
+
+Of all pairs of candidates that share a row, some ratio or difference may come again and again. How often it would come
+by chance is counted on the same candidates dealt out to the rows at random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.candidates import CandidateSets
+
+__all__ = ["Pairs", "Relation", "find_relations", "pairs_of"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_MOST_PAIRS = 300_000
+_MOST_OF_A_ROW = 40
+# A relation is reported from these shares of the ambiguous rows on: of those that have it, and of those that have it
+# more often than by chance.
+_LEAST_SHARE, _LEAST_EXCESS, _TIMES_CHANCE, _LEAST_ROWS = 0.2, 0.15, 3.0, 10
+# How closely values are compared, coarse to fine: readings are rounded, computed ones are not.
+_WIDTHS = (1e-2, 1e-3, 1e-5)
+
+_RATIOS = {
+    2.20462: "kilograms and pounds",
+    1.609344: "miles and kilometres",
+    2.54: "inches and centimetres",
+    3.28084: "metres and feet",
+    3.6: "metres per second and kilometres per hour",
+    1.94384: "metres per second and knots",
+    1.852: "knots and kilometres per hour",
+    4.184: "calories and joules",
+    28.3495: "ounces and grams",
+    3.785412: "gallons and litres",
+    7.50062: "kilopascals and millimetres of mercury",
+    18.0182: "mmol/l and mg/dl of glucose",
+    60.0: "seconds and minutes, or minutes and hours",
+    3600.0: "seconds and hours",
+    24.0: "hours and days",
+    10.0: "a decimal point one place off",
+    100.0: "a decimal point two places off, or shares and per cent",
+    1000.0: "a unit and its thousandth, such as grams and kilograms",
+}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of different candidates of the same row: the smaller, the larger, and the row."""
+
+    low: Floats
+    high: Floats
+    row: Integers
+    rows: int
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Something that holds between two candidates of many rows.
+
+    Attributes
+    ----------
+    kind : {"ratio", "difference", "line", "digit"}
+    value : float
+        The ratio of the larger to the smaller, the difference, or the slope of the line; of digits, 10.
+    offset : float
+        What the line adds; else 0.
+    share : float
+        The share of rows with several candidates in which some pair is so related.
+    by_chance : float
+        The same if candidates were dealt out to the rows at random.
+    words : str
+        What it looks like.
+    """
+
+    kind: str
+    value: float
+    offset: float
+    share: float
+    by_chance: float
+    words: str
+
+
+def pairs_of(S: CandidateSets, random: np.random.Generator) -> Pairs:
+    """Return pairs of different candidates, of as many rows as there is time for, drawn at random."""
+    sizes = np.minimum(S.sizes, _MOST_OF_A_ROW)
+    several = np.flatnonzero(sizes > 1)
+    order = random.permutation(several)
+    counts = np.cumsum(sizes[order] * (sizes[order] - 1) // 2)
+    chosen = np.sort(order[: max(1, int(np.searchsorted(counts, _MOST_PAIRS)))]) if len(order) else order
+    low, high, row = [], [], []
+    for size in np.unique(S.sizes[chosen]):
+        rows = chosen[S.sizes[chosen] == size]
+        block = S.values[S.offsets[rows][:, None] + np.arange(size)]
+        if size > _MOST_OF_A_ROW:
+            block = random.permuted(block, axis=1)[:, :_MOST_OF_A_ROW]
+        block = np.sort(block, axis=1)
+        first, second = np.triu_indices(block.shape[1], 1)
+        low.append(block[:, first].ravel())
+        high.append(block[:, second].ravel())
+        row.append(np.repeat(rows, len(first)))
+    if not low:
+        return Pairs(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64), 0)
+    joined = Pairs(np.concatenate(low), np.concatenate(high), np.concatenate(row), len(chosen))
+    different = joined.high > joined.low
+    return Pairs(joined.low[different], joined.high[different], joined.row[different], len(chosen))
+
+
+def find_relations(S: CandidateSets, spread: float, random: np.random.Generator) -> list[Relation]:
+    """Return the relations that hold more often than by chance, the most frequent first.
+
+    Parameters
+    ----------
+    S : CandidateSets
+        Without duplicates in a row.
+    spread : float
+        How far apart most candidates of all rows are.
+    random : numpy.random.Generator
+    """
+    pairs = pairs_of(S, random)
+    if pairs.rows < _LEAST_ROWS or spread <= 0:
+        return []
+    dealt = pairs_of(CandidateSets(random.permutation(S.values), S.offsets), random)
+    found = [
+        _peak("ratio", _log_ratios(pairs), pairs, _log_ratios(dealt), dealt),
+        _peak("difference", (pairs.high - pairs.low) / spread, pairs, (dealt.high - dealt.low) / spread, dealt, spread),
+        _digits(pairs, dealt),
+    ]
+    kept = [relation for relation in found if relation is not None]
+    if not any(relation.share >= 0.9 for relation in kept):
+        line = _line(pairs, spread)
+        kept += [] if line is None else [line]
+    kept.sort(key=lambda relation: -(relation.share - relation.by_chance))
+    if kept and kept[0].share >= 0.9 and kept[0].kind != "digit":
+        # What holds everywhere brings others with it: where labels vary little, a difference is nearly a ratio.
+        return [kept[0], *(relation for relation in kept[1:] if relation.kind == "digit")]
+    return kept
+
+
+def _log_ratios(pairs: Pairs) -> Floats:
+    """Return the logarithm of larger over smaller; NaN where there is none, since they differ in sign."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(pairs.high / pairs.low)
+    return np.where(np.isfinite(ratio), np.abs(ratio), np.nan)
+
+
+def _peak(
+    kind: str, amount: Floats, pairs: Pairs, amount_by_chance: Floats, dealt: Pairs, unit: float = 1.0
+) -> Relation | None:
+    """Return the amount that comes most often beyond chance, as finely as it can be told."""
+    best: tuple[float, float, float] | None = None
+    for width in _WIDTHS:
+        peak = max(
+            (_count(amount, pairs, amount_by_chance, dealt, width, shift) for shift in (0.0, 0.5)),
+            key=lambda counted: counted[1] - counted[2],
+        )
+        # Finer only where hardly a row is lost: then the value is exact and not a matter of rounding.
+        if best is None or peak[1] - peak[2] >= 0.8 * (best[1] - best[2]):
+            best = peak
+    if best is None:
+        return None
+    value, share, chance = best
+    excess = share - chance
+    if share < _LEAST_SHARE or excess < _LEAST_EXCESS or share < _TIMES_CHANCE * chance:
+        return None
+    if share * pairs.rows < _LEAST_ROWS:
+        return None
+    if kind == "ratio":
+        value = float(np.exp(value))
+        words = f"one is {value:.6g} times the other" + _named_ratio(value)
+    else:
+        value *= unit
+        words = f"one is {value:.6g} more than the other"
+    return Relation(kind, value, 0.0, share, chance, words)
+
+
+def _count(
+    amount: Floats, pairs: Pairs, by_chance: Floats, dealt: Pairs, width: float, shift: float
+) -> tuple[float, float, float]:
+    """Return the amount, the share of rows that have it, and the share that would by chance, of the fullest bin."""
+    names, counts = np.unique(_bins(amount, pairs.row, width, shift), return_counts=True)
+    if not len(names):
+        return 0.0, 0.0, 0.0
+    other_names, other_counts = np.unique(_bins(by_chance, dealt.row, width, shift), return_counts=True)
+    where = np.minimum(np.searchsorted(other_names, names), max(len(other_names) - 1, 0))
+    chance = np.zeros(len(names))
+    if len(other_names):
+        chance = np.where(other_names[where] == names, other_counts[where], 0) / dealt.rows
+    excess = np.where(_stands_out(names, counts), counts / pairs.rows - chance, 0.0)
+    top = int(np.argmax(excess))
+    inside = np.floor(amount / width + shift) == names[top]
+    return float(np.median(amount[inside])), float(counts[top] / pairs.rows), float(chance[top])
+
+
+def _stands_out(names: Integers, counts: Integers) -> NDArray[np.bool_]:
+    """Whether each bin has several times what the bins some steps to its left and right have."""
+    around = np.zeros(len(names))
+    for step in (-6, -5, -4, 4, 5, 6):
+        place = np.minimum(np.searchsorted(names, names + step), len(names) - 1)
+        around += np.where(names[place] == names + step, counts[place], 0) / 6
+    return counts > _TIMES_CHANCE * around
+
+
+def _bins(amount: Floats, row: Integers, width: float, shift: float) -> Integers:
+    """Return the bins of the amounts, each once for every row that has it."""
+    # Candidates that are nearly equal are related in no way of interest.
+    usable = np.isfinite(amount) & (amount > 2 * _WIDTHS[0])
+    bins = np.floor(amount[usable] / width + shift).astype(np.int64)
+    order = np.lexsort((row[usable], bins))
+    bins, rows = bins[order], row[usable][order]
+    fresh = np.ones(len(bins), dtype=bool)
+    fresh[1:] = (np.diff(bins) != 0) | (np.diff(rows) != 0)
+    return bins[fresh]
+
+
+def _digits(pairs: Pairs, dealt: Pairs) -> Relation | None:
+    share, chance = _one_digit_share(pairs), _one_digit_share(dealt)
+    if share < 0.5 or share - chance < 0.3:
+        return None
+    return Relation("digit", 10.0, 0.0, share, chance, "they differ in one digit")
+
+
+def _one_digit_share(pairs: Pairs) -> float:
+    """Return the share of pairs whose difference has one digit that is not zero."""
+    difference = pairs.high - pairs.low
+    if not len(difference):
+        return 0.0
+    with np.errstate(divide="ignore"):
+        scaled = difference / 10.0 ** np.floor(np.log10(difference))
+    return float(np.mean(np.abs(scaled - np.round(scaled)) < 1e-6))
+
+
+def _line(pairs: Pairs, spread: float) -> Relation | None:
+    """Return the straight line that leads from the smaller to the larger of two candidates, if there is one."""
+    alone = np.bincount(np.unique(pairs.row, return_inverse=True)[1])
+    if len(alone) < _LEAST_ROWS or np.mean(alone == 1) < 0.9 or len(pairs.low) > len(alone) * 1.1:
+        return None
+    slopes = np.diff(pairs.high) / np.where(np.diff(pairs.low) == 0, np.nan, np.diff(pairs.low))
+    if not np.isfinite(slopes).any():
+        return None
+    slope = float(np.nanmedian(slopes))
+    offset = float(np.median(pairs.high - slope * pairs.low))
+    share = float(np.mean(np.abs(pairs.high - slope * pairs.low - offset) < 0.005 * spread))
+    if share < 0.9:
+        return None
+    degrees = abs(slope - 1.8) < 0.02 and abs(offset - 32) < 1
+    words = f"one is {slope:.6g} times the other plus {offset:.6g}"
+    return Relation("line", slope, offset, share, 0.0, words + (", as °F and °C are" if degrees else ""))
+
+
+def _named_ratio(ratio: float) -> str:
+    for known, words in _RATIOS.items():
+        if abs(ratio / known - 1) < 0.002:
+            return f", as between {words}" if "off" not in words else f", as with {words}"
+    return ""

@@ -1,0 +1,116 @@
+"""The manifest of a model file: what wrote it, what it holds, and in which version of the format."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Callable
+from typing import Any
+
+import plr
+from plr.errors import ModelFileError
+from plr.persistence.container import MANIFEST, Members, damaged
+
+__all__ = ["MODEL", "UPGRADES", "VERSION", "make_manifest", "model_json", "read_parts"]
+
+FORMAT = "plr model"
+VERSION = 1
+MODEL = "model.json"
+
+UPGRADES: dict[int, Callable[[dict[str, Any], Any], tuple[dict[str, Any], Any]]] = {}
+"""For each older version, what makes a manifest and a model of the next one of them."""
+
+_LARGEST_MANIFEST, _LARGEST_MODEL = 8_000_000, 16_000_000
+# Each costs some hundred bytes once it is read; in a file it may be two.
+_MOST_PARTS = 300_000
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "skops")
+
+
+def make_manifest(
+    described: dict[str, dict[str, Any]], sizes: dict[str, int], digests: dict[str, str], extra: dict[str, Any]
+) -> bytes:
+    """Return the manifest of a file with these members."""
+    members = {name: {"size": sizes[name], "sha256": digests[name], **described.get(name, {})} for name in sizes}
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "plr": plr.__version__,
+        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "extra": extra,
+        "members": members,
+    }
+    return _to_json(manifest, _LARGEST_MANIFEST, "extra")
+
+
+def model_json(data: Any) -> bytes:
+    """Return the model's plain data as it stands in a file."""
+    return _to_json(data, _LARGEST_MODEL, "What the model consists of")
+
+
+def _to_json(data: Any, most: int, what: str) -> bytes:
+    """Return data as JSON; refuse what could not be read again."""
+    try:
+        content = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"{what} must be made of texts, finite numbers, lists and dictionaries: {error}."
+        ) from error
+    if len(content) > most or _count_parts(content) > _MOST_PARTS:
+        raise ModelFileError(f"{what} is too large for a model file, which holds {most // 1_000_000} MB of it at most.")
+    return content
+
+
+def read_parts(members: Members) -> tuple[dict[str, Any], Any]:
+    """Return the manifest and the model, as plain data of the newest version, and check what they say of the file."""
+    manifest = _parse_json(members, MANIFEST, _LARGEST_MANIFEST)
+    version = manifest.get("version") if isinstance(manifest, dict) else None
+    if manifest is None or not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise damaged(members.path, "its manifest is another's")
+    if type(version) is not int or version < 1:
+        raise damaged(members.path, "it has no version")
+    if version > VERSION:
+        raise ModelFileError(
+            f"{members.path} has format {version}, written by plr {str(manifest.get('plr'))[:20]}; this plr, "
+            f"{plr.__version__}, reads formats up to {VERSION}. Install a newer plr."
+        )
+    described, extra = manifest.get("members"), manifest.get("extra")
+    if not isinstance(extra, dict) or not isinstance(described, dict):
+        raise damaged(members.path, "its manifest lacks something")
+    if described.keys() | {MANIFEST} != members.sizes.keys() or MANIFEST in described:
+        raise damaged(members.path, "its members are not those of its manifest")
+    for name, what in described.items():
+        if not isinstance(what, dict) or what.get("size") != members.sizes[name]:
+            raise damaged(members.path, f"its {name} has not the size that its manifest says")
+    model = _parse_json(members, MODEL, _LARGEST_MODEL, str(described.get(MODEL, {}).get("sha256")))
+    for step in range(version, VERSION):
+        manifest, model = UPGRADES[step](manifest, model)
+    return manifest, model
+
+
+def _parse_json(members: Members, name: str, most: int, digest: str | None = None) -> Any:
+    """Return what a member of JSON holds, provided it is small enough to be taken apart."""
+    content = members.read(name, most)
+    if digest is not None and hashlib.sha256(content).hexdigest() != digest:
+        raise damaged(members.path, f"the content of {name} is not what was written")
+    if _count_parts(content) > _MOST_PARTS:
+        raise damaged(members.path, f"its {name} has more parts than any plr writes")
+    try:
+        return json.loads(content, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise damaged(members.path, f"its {name} cannot be read") from error
+
+
+def _count_parts(content: bytes | bytearray) -> int:
+    return sum(content.count(mark) for mark in (b"[", b"{", b","))
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,380 @@
+"""A model that is saved and loaded is the same model: predictions, probabilities, scores, parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMRegressor
+from scipy import stats
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+
+import plr
+from plr import PartialLabelRegressor, load_model, make_candidates, save_model
+from plr.errors import ModelFileError, ParameterError
+from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Refit
+from plr.losses import LOSSES, Huber, Pointwise
+from plr.persistence import manifest as manifest_module
+from plr.persistence import read_manifest
+from plr.persistence.registry import CLASSES, KINDS
+from plr.persistence.whole import ATTRIBUTES, TRANSIENT
+from plr.start import STARTS
+from plr.start import Density as Start
+from plr.weighting import WEIGHTINGS, Posterior, Progressive
+
+ROWS = 70
+DATA = Path(__file__).parent / "data"
+FAST = {
+    "boosting": Boosting(trees=20, rows_per_leaf=5),
+    "committee": Committee(effort="low"),
+    "density": Density(models=["trees", "network", "neighbours"]),
+    "gaussian_process": GaussianProcess(chains=2, rounds=3, features=30),
+    "mlp": MLP(hidden=(8, 4), activation=("silu", "tanh"), epochs=5),
+}
+
+
+def rows(count, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.uniform(-2, 2, size=(count, 3))
+    labels = np.sin(X[:, 0]) + X[:, 1]
+    return X, labels, make_candidates(labels, 2, random_state=seed)
+
+
+def frame(count, seed=0):
+    X, labels, S = rows(count, seed)
+    table = pd.DataFrame(X, columns=["width", "height", "depth"])
+    table.loc[::7, "depth"] = np.nan
+    table["colour"] = np.array(["red", "green", "blau ü", None], dtype=object)[np.arange(count) % 4]
+    table["grade"] = pd.Categorical(np.arange(count) % 3, categories=[2, 0, 1])
+    return table, labels, S
+
+
+def restored(model, path, **options):
+    save_model(model, path)
+    return load_model(path, **options)
+
+
+def assert_same(model, loaded, X, S, labels):
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    before, after = model.identify(X, S), loaded.identify(X, S)
+    for field in dataclasses.fields(before):
+        np.testing.assert_array_equal(getattr(after, field.name), getattr(before, field.name))
+    assert loaded.score(X, S) == model.score(X, S)
+    assert loaded.score(X, labels) == model.score(X, labels)
+    if "RandomState" not in repr(model):
+        assert repr(loaded) == repr(model)
+    assert vars(loaded).keys() == vars(model).keys()
+    np.testing.assert_array_equal(loaded.candidate_probabilities_, model.candidate_probabilities_)
+    for field in dataclasses.fields(model.model_.report):
+        np.testing.assert_array_equal(
+            getattr(loaded.model_.report, field.name), getattr(model.model_.report, field.name)
+        )
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_every_learner_comes_back(name, tmp_path):
+    X, _, S = frame(ROWS)
+    model = PartialLabelRegressor(FAST.get(name, name), random_state=3, n_jobs=1, start=None).fit(X, S)
+    path = tmp_path / "model.plr"
+    loaded = restored(model, path)
+    fresh, labels, sets = frame(30, seed=1)
+    fresh.loc[0, "colour"] = "never seen"
+    fresh.loc[1, "width"] = np.nan
+    assert_same(model, loaded, fresh, sets, labels)
+    # What is saved again is the same file, and a pickle of it works as ever.
+    save_model(loaded, tmp_path / "again.plr")
+    assert (tmp_path / "again.plr").read_bytes() == path.read_bytes()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded)).predict(fresh), model.predict(fresh))
+
+
+PARTS = {
+    "estimated density": {"weighting": Posterior("laplace", false_labels="estimated", missing_truth="learned")},
+    "examples of false labels": {"weighting": Posterior(false_labels=np.linspace(-3, 3, 50))},
+    "missing truth": {"weighting": Posterior(missing_truth=0.1)},
+    "progressive and huber": {"weighting": Progressive(0.5, 10.0), "loss": Huber(0.7)},
+    "names": {"weighting": "identification", "loss": "absolute", "start": None},
+    "start": {"start": Start(models="neighbours"), "learner": FAST["boosting"]},
+    "folds": {"cv": KFold(3, shuffle=True, random_state=1), "learner": Density(models="neighbours")},
+    "pairs": {"cv": [(np.arange(35), np.arange(35, 70)), (np.arange(35, 70), np.arange(35))]},
+    "random state": {"random_state": np.random.RandomState(4)},
+    "no split": {"learner": Boosting(trees=3, rows_per_leaf=60)},
+    "monotone and params": {"learner": Boosting(trees=5, monotone={"a": 1}, params={"max_depth": 2}), "named": True},
+}
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_every_part_comes_back(name, tmp_path):
+    X, labels, S = rows(ROWS)
+    given = {"learner": "linear", "random_state": 0} | PARTS[name]
+    if given.pop("named", False):
+        X = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = PartialLabelRegressor(**given).fit(X, S)
+    loaded = restored(model, tmp_path / "model.plr")
+    assert_same(model, loaded, X, S, labels)
+    if name in ("estimated density", "pairs", "progressive and huber"):
+        np.testing.assert_array_equal(clone(loaded).fit(X, S).predict(X), clone(model).fit(X, S).predict(X))
+
+
+REGRESSORS = {
+    "pipeline": make_pipeline(StandardScaler(), SVR()),
+    "forest": RandomForestRegressor(4, random_state=0),
+    "gradient boosting": GradientBoostingRegressor(n_estimators=4, random_state=0),
+    "histogram boosting": HistGradientBoostingRegressor(max_iter=5),
+    "neighbours": KNeighborsRegressor(),
+    "gaussian process": GaussianProcessRegressor(),
+    "lightgbm": LGBMRegressor(n_estimators=5, verbosity=-1, n_jobs=1),
+    "two last fits": Refit(Ridge(), cv=2, last_fits=2),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REGRESSORS))
+def test_regressors_of_others_come_back(name, tmp_path):
+    pytest.importorskip("skops")
+    X, labels, S = rows(ROWS)
+    learner = REGRESSORS[name]
+    learner = learner if isinstance(learner, Refit) else Refit(learner, cv=2, max_rounds=2)
+    model = PartialLabelRegressor(learner, random_state=0).fit(X, S)
+    assert_same(model, restored(model, tmp_path / "model.plr"), X, S, labels)
+
+
+def test_lightgbm_keeps_the_categories_of_a_frame(tmp_path):
+    X, labels, S = rows(ROWS)
+    X = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=pd.Categorical(np.arange(ROWS) % 3, [2, 0, 1]))
+    learner = LGBMRegressor(n_estimators=8, min_child_samples=5, min_data_per_group=5, verbosity=-1, n_jobs=1)
+    model = PartialLabelRegressor(learner, random_state=0, cv=2).fit(X, S)
+    loaded = restored(model, tmp_path / "model.plr")
+    assert_same(model, loaded, X, S, labels)
+    assert list(loaded.model_.regressor.feature_names_in_) == ["a", "b", "c", "kind"]
+
+
+def test_noise_of_each_row_comes_back(tmp_path):
+    pytest.importorskip("skops")
+    X, labels, S = rows(ROWS)
+    model = PartialLabelRegressor(Ridge(), Posterior(scale="row"), random_state=0, cv=2).fit(X, S)
+    loaded = restored(model, tmp_path / "model.plr")
+    assert loaded.model_.row_scale is not None
+    assert_same(model, loaded, X, S, labels)
+
+
+def test_many_categories_come_back(tmp_path):
+    X = pd.DataFrame({"code": [f"ü{number}" for number in range(3000)], "x": np.arange(3000.0)})
+    model = PartialLabelRegressor(Boosting(trees=2), random_state=0, n_jobs=1).fit(X, X["x"])
+    loaded = restored(model, tmp_path / "model.plr")
+    assert loaded.columns_ == model.columns_
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+class Middle(RegressorMixin, BaseEstimator):
+    def fit(self, X, y, sample_weight=None):
+        self.middle_ = float(np.mean(y))
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.middle_)
+
+
+def test_types_of_others_must_be_trusted_by_name(tmp_path):
+    pytest.importorskip("skops")
+    X, _, S = rows(20)
+    path = tmp_path / "model.plr"
+    save_model(PartialLabelRegressor(Middle(), cv=2, random_state=0).fit(X, S), path)
+    name = f"{Middle.__module__}.Middle"
+    with pytest.raises(ModelFileError, match=f"not trusted: '{name}'.*trusted=\\['{name}'\\]"):
+        load_model(path)
+    assert load_model(path, trusted=[name]).predict(X).shape == (20,)
+    with pytest.raises(ParameterError, match="trusted must be a sequence"):
+        load_model(path, trusted=name)
+
+
+def test_answers_for_training_rows_are_kept_or_left_out(tmp_path):
+    X, _, S = rows(ROWS)
+    start = Start(models="neighbours")
+    model = PartialLabelRegressor(FAST["gaussian_process"], start=start, cv=2, random_state=0).fit(X, S)
+    known = model.identify()
+    interval = model.predict_interval(X)
+    loaded = restored(model, tmp_path / "with.plr")
+    np.testing.assert_array_equal(loaded.identify().probabilities, known.probabilities)
+    np.testing.assert_array_equal(loaded.start_weights_, model.start_weights_)
+    np.testing.assert_array_equal(loaded.predict_interval(X), interval)
+    save_model(model, tmp_path / "without.plr", training_rows=False)
+    bare = load_model(tmp_path / "without.plr")
+    np.testing.assert_array_equal(bare.predict(X), model.predict(X))
+    assert bare.start_weights_ is None
+    assert not hasattr(bare, "candidate_probabilities_")
+    assert bare.model_.out_of_fold is None
+    assert bare.model_.weights.size == 0
+    with pytest.raises(NotFittedError, match="training rows"):
+        bare.identify()
+
+
+def compiled_score(prediction, value, loss):
+    return -loss
+
+
+REFUSED = {
+    "weighting": ({"weighting": compiled_score}, "of its weighting: compiled_score is code"),
+    "loss": ({"loss": Pointwise(lambda f, y: (f - y) ** 2, lambda f, y: 2 * (f - y))}, "of its loss: a function"),
+    "density": ({"weighting": Posterior(false_labels=stats.norm(0, 2))}, "false_labels"),
+    "linear trees": ({"learner": Boosting(trees=2, params={"linear_tree": True})}, "linear models in their leaves"),
+    "set": ({"cv": {2, 3}}, "of its cv: it is a set"),
+    "function": ({"weighting": Posterior(false_labels=stats.norm(0, 2).pdf)}, "false_labels: pdf is code"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_code_is_refused_when_saving(name, tmp_path):
+    X, _, S = rows(20)
+    given, message = REFUSED[name]
+    model = PartialLabelRegressor(**{"learner": "linear"} | given).fit(X, S)
+    with pytest.raises(ModelFileError, match=message):
+        save_model(model, tmp_path / "model.plr")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_torch_modules_are_refused_with_what_to_do(tmp_path):
+    torch = pytest.importorskip("torch")
+    X, _, S = rows(20)
+    model = PartialLabelRegressor(plr.learners.Module(torch.nn.Linear(3, 1), epochs=1, device="cpu"))
+    model.fit(X.astype(np.float32), S)
+    with pytest.raises(ModelFileError, match=r"torch\.save"):
+        save_model(model, tmp_path / "model.plr")
+
+
+def test_what_is_no_fitted_model_is_refused(tmp_path):
+    X, _, S = rows(20)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        save_model(PartialLabelRegressor(), tmp_path / "model.plr")
+    with pytest.raises(ParameterError, match="got Ridge"):
+        save_model(Ridge(), tmp_path / "model.plr")
+    model = PartialLabelRegressor("linear").fit(X, S)
+    with pytest.raises(ParameterError, match="extra must be a dictionary"):
+        save_model(model, tmp_path / "model.plr", extra=[1])
+    for bad in ({"x": float("nan")}, {"x": {1, 2}}):
+        with pytest.raises(ModelFileError, match="extra must be made of texts"):
+            save_model(model, tmp_path / "model.plr", extra=bad)
+    for place in (tmp_path, tmp_path / "missing" / "model.plr"):
+        with pytest.raises(ModelFileError, match="cannot be written to"):
+            save_model(model, place)
+
+
+def test_the_manifest_says_what_there_is(tmp_path):
+    X, _, S = rows(20)
+    path = tmp_path / "model.plr"
+    extra = {"columns": ["ü", 'quote"'], "deep": {"a": [1.5, None, True]}}
+    save_model(PartialLabelRegressor("linear").fit(X, S), path, extra=extra)
+    manifest = read_manifest(path)
+    assert manifest["extra"] == extra
+    assert manifest["plr"] == plr.__version__
+    assert manifest["version"] == 1
+    assert "numpy" in manifest["packages"]
+    assert str(tmp_path) not in json.dumps(manifest)
+
+
+def test_files_know_every_attribute_learner_weighting_loss_and_start():
+    X, _, S = rows(20)
+    model = PartialLabelRegressor("linear").fit(pd.DataFrame(X, columns=["a", "b", "c"]), S)
+    parameters = set(model.get_params(deep=False))
+    assert vars(model).keys() - parameters - set(TRANSIENT) == ATTRIBUTES.keys()
+    made = [*LEARNERS.values(), *WEIGHTINGS.values(), *LOSSES.values(), *STARTS.values()]
+    homes = {f"{type(factory()).__module__}:{type(factory()).__qualname__}" for factory in made}
+    assert homes | {"plr.learners.refit:Refit"} == set(CLASSES.values())
+
+
+def test_every_kind_keeps_every_field_of_its_class():
+    for kind in KINDS.values():
+        module, _, name = kind.home.partition(":")
+        found = getattr(importlib.import_module(module), name)
+        if kind.take is None and dataclasses.is_dataclass(found):
+            fields = {field.name for field in dataclasses.fields(found)} - {"training_prediction"}
+            assert fields == set(kind.fields), kind.name
+
+
+def test_odd_categories_are_named(tmp_path):
+    X, _, S = rows(20)
+    X = pd.DataFrame({"age": pd.cut(X[:, 0], 3)})
+    model = PartialLabelRegressor("linear").fit(X, S)
+    with pytest.raises(ModelFileError, match="column age has categories of the type Interval"):
+        save_model(model, tmp_path / "model.plr")
+
+
+def test_older_formats_are_brought_up_step_by_step(monkeypatch):
+    def rename(manifest, model):
+        return {**manifest, "extra": {"length": manifest["extra"]["unit"]}}, model
+
+    def count(manifest, model):
+        return {**manifest, "extra": {**manifest["extra"], "steps": 2}}, model
+
+    monkeypatch.setattr(manifest_module, "VERSION", 3)
+    monkeypatch.setattr(manifest_module, "UPGRADES", {1: rename, 2: count})
+    assert read_manifest(DATA / "format-1-linear.plr")["extra"] == {"length": "mm", "steps": 2}
+
+
+KILLED = """
+import os, signal
+from plr import PartialLabelRegressor, save_model
+model = PartialLabelRegressor("linear").fit([[0.0], [1.0], [2.0]], [[1.0, 9.0], [2.0], [3.0]])
+save_model(model, "model.plr", extra={"number": 1})
+os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
+save_model(model, "model.plr", extra={"number": 2})
+"""
+
+
+def test_a_crash_while_saving_leaves_the_old_file(tmp_path):
+    source = str(Path(plr.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source}
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == -9
+    assert read_manifest(tmp_path / "model.plr")["extra"] == {"number": 1}
+    assert load_model(tmp_path / "model.plr").predict([[3.0]]).shape == (1,)
+
+
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    X, _, S = rows(20)
+    model = PartialLabelRegressor("linear").fit(X, S)
+    path = tmp_path / "model.plr"
+    save_model(model, path)
+    before = path.read_bytes()
+    with path.open("rb") as old:
+        save_model(model, path, extra={"new": 1})
+        # A reader of the old file is not disturbed: the new one has taken its name, not its place.
+        assert old.read() == before
+    before = path.read_bytes()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ModelFileError, match="No space left"):
+        save_model(model, path, extra={"other": 1})
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["linear", "boosting", "mlp"])
+def test_files_of_format_1_are_still_read(name):
+    expected = json.loads((DATA / "format-1.json").read_text())
+    X = pd.DataFrame(expected["X"])
+    X["kind"] = X["kind"].astype(object)
+    loaded = load_model(DATA / f"format-1-{name}.plr")
+    # Not to the bit: products of matrices differ from machine to machine.
+    np.testing.assert_allclose(loaded.predict(X), expected[name]["prediction"], rtol=1e-6)
+    found = loaded.identify(X, expected["S"]).probabilities
+    np.testing.assert_allclose(found, expected[name]["probabilities"], rtol=1e-5, atol=1e-9)
