@@ -1,6 +1,6 @@
 """Time the paper's whole grid on a GPU, and say what its hot step is bound by.
 
-    python benchmarks/bench_stacked.py --out results/speed --stores runs
+    python benchmarks/bench_stacked.py --out results/speed
 
 First the fused kernel is checked to give what the plain engine gives for the same fits. Then the preset's cells are run
 into a store, both set sizes one after the other, after one epoch of every kind of stack has compiled the kernels. Last,
@@ -125,19 +125,21 @@ def profile(fits: list[StackedFit], layers: Layers, epochs: int = 20) -> dict[st
     return {
         "fits": len(fits),
         "us_per_step": times,
-        "bytes_per_step": moved / epoch_steps,
-        "padded_products_per_step": products / epoch_steps,
-        "memory_bound_us_per_step": memory,
-        "arithmetic_bound_us_per_step": arithmetic,
-        "times_memory_bound": times["fused, tf32x3"] / memory,
-        "times_arithmetic_bound": times["fused, tf32x3"] / arithmetic,
+        "bytes_per_step": float(moved / epoch_steps),
+        "padded_products_per_step": float(products / epoch_steps),
+        "memory_bound_us_per_step": float(memory),
+        "arithmetic_bound_us_per_step": float(arithmetic),
+        "times_memory_bound": float(times["fused, tf32x3"] / memory),
+        "times_arithmetic_bound": float(times["fused, tf32x3"] / arithmetic),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data-dir", type=Path, help="folder to look for data sets in first")
-    parser.add_argument("--stores", type=Path, required=True, help="folder for the stores paper-upto and paper-fixed")
+    parser.add_argument(
+        "--stores", type=Path, default=Path("runs"), help="folder for the stores paper-upto and paper-fixed"
+    )
     parser.add_argument("--presets", default="paper,hard", help="comma-separated")
     parser.add_argument("--out", type=Path, help="folder to write stacked.json into")
     arguments = parser.parse_args()
