@@ -2,126 +2,49 @@
 
     python benchmarks/bench_training.py --out results/speed
 
-The same network (d-20-30-10-1, ReLU), data (Abalone's shape, up to 16 false labels), batches of 256 and Adam. First
-kernel and PyTorch are checked to agree on the loss of the same predictions; then the three take turns, and the medians
-of several turns are compared.
+The same network (d-20-30-10-1, ReLU), data (Abalone's training rows, up to 16 false labels; made-up rows of the same
+shape where it is not installed), batches of 256 and Adam. First kernel and PyTorch are checked to take the same steps
+from the same weights; then the three take turns, and the medians of several turns are compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import time
-from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from plr.benchmark.machine import describe_machine, package_versions, revision
 from plr.candidates import CandidateSets
+from plr.datasets import encode, load
+from plr.errors import DataNotFoundError
 from plr.generation import make_candidates
 from plr.learners.network.network import Settings, kernel_sets, train_network
 from plr.losses import Squared
-from plr.weighting import WEIGHTINGS, Identification, Rule, Weighting, get_weighting
+from plr.weighting import WEIGHTINGS, Rule, Weighting, get_weighting
+from record import seconds, write_record
+from torch_loops import check_agreement, loader_loop, make_module, padded, tensor_loop
 
 ROWS, COLUMNS, BATCH = 2507, 10, 256
-HIDDEN = (20, 30, 10)
-LOADER_RATIO, TENSORS_RATIO = 30, 15
+HIDDEN, ACTIVATIONS = (20, 30, 10), ("relu",) * 3
+LOADER_RATIO, TENSORS_RATIO = 40, 20
 
 
-def make_data(seed: int) -> tuple[np.ndarray, np.ndarray, CandidateSets]:
+def make_data(seed: int) -> tuple[str, np.ndarray, CandidateSets]:
+    """Return what the data is, features and candidate sets."""
     random = np.random.default_rng(seed)
-    X = random.normal(size=(ROWS, COLUMNS))
-    y = X[:, 0] * 2 + np.sin(X[:, 1]) + 0.1 * random.normal(size=ROWS)
-    return X, y, make_candidates(y, 16, random_state=seed)
-
-
-def make_module() -> torch.nn.Sequential:
-    sizes = [COLUMNS, *HIDDEN, 1]
-    layers: list[torch.nn.Module] = []
-    for n_in, n_out in pairwise(sizes):
-        layers += [torch.nn.Linear(n_in, n_out), torch.nn.ReLU()]
-    return torch.nn.Sequential(*layers[:-1])
-
-
-def torch_weights(weighting: Weighting, loss: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the weighting's shares for padded candidates, as its formula reads."""
-    name = type(weighting).__name__
-    if name == "Average":
-        score = torch.zeros_like(loss)
-    elif name == "Progressive":
-        score = weighting.beta2 * loss.clamp_min(1e-30) ** -weighting.beta1  # type: ignore[attr-defined]
-    elif name == "Posterior":
-        score = -2.0 * torch.log1p(loss / 3.0)
+    try:
+        dataset = load("abalone")
+    except DataNotFoundError:
+        name, X = "made-up rows of Abalone's shape", random.normal(size=(ROWS, COLUMNS))
+        y = X[:, 0] * 2 + np.sin(X[:, 1]) + 0.1 * random.normal(size=ROWS)
     else:
-        least = torch.where(mask, loss, torch.inf).argmin(dim=1, keepdim=True)
-        return torch.zeros_like(loss).scatter_(1, least, 1.0)
-    return torch.softmax(torch.where(mask, score, -torch.inf), dim=1)
-
-
-def batch_loss(weighting: Weighting, output: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    loss = (output - values) ** 2
-    weights = torch_weights(weighting, loss.detach(), mask)
-    return (weights * torch.where(mask, loss, 0.0)).sum(dim=1).mean()
-
-
-def padded(S: CandidateSets) -> tuple[torch.Tensor, torch.Tensor]:
-    array = S.to_padded()
-    return torch.from_numpy(np.nan_to_num(array)).float(), torch.from_numpy(~np.isnan(array))
-
-
-def loader_loop(X: np.ndarray, S: CandidateSets, weighting: Weighting, epochs: int) -> None:
-    """Train as most people write it: a data set, a DataLoader, a loop."""
-    values, mask = padded(S)
-    data = torch.utils.data.TensorDataset(torch.from_numpy(X).float(), values, mask)
-    loader = torch.utils.data.DataLoader(data, batch_size=BATCH, shuffle=True)
-    module = make_module()
-    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
-    for _ in range(epochs):
-        for rows, candidates, present in loader:
-            optimizer.zero_grad()
-            batch_loss(weighting, module(rows), candidates, present).backward()
-            optimizer.step()
-
-
-def tensor_loop(X: np.ndarray, S: CandidateSets, weighting: Weighting, epochs: int) -> None:
-    """Train on tensors in memory, indexed by a permutation: the first thing one does when the loader is slow."""
-    values, mask = padded(S)
-    features = torch.from_numpy(X).float()
-    module = make_module()
-    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
-    for _ in range(epochs):
-        order = torch.randperm(len(features))
-        for begin in range(0, len(order), BATCH):
-            part = order[begin : begin + BATCH]
-            optimizer.zero_grad()
-            batch_loss(weighting, module(features[part]), values[part], mask[part]).backward()
-            optimizer.step()
-
-
-def kernel_loop(X: np.ndarray, S: CandidateSets, weighting: Weighting, epochs: int) -> None:
-    settings = Settings(HIDDEN, ("relu",) * 3, epochs, batch_size=BATCH)
-    train_network(X, kernel_sets(S), Rule(weighting, Squared()), settings, seed=0)
-
-
-def check_agreement(X: np.ndarray, S: CandidateSets, weighting: Weighting) -> None:
-    """Stop unless the kernel and PyTorch give the same loss for the same predictions."""
-    prediction = 0.3 * X[:, 0]
-    rule = Rule(weighting, Squared())
-    ours = float(rule.evaluate(prediction, S, rule.initial_state(1.0)).loss.mean())
-    values, mask = padded(S)
-    theirs = float(batch_loss(weighting, torch.from_numpy(prediction)[:, None], values.double(), mask))
-    if abs(ours - theirs) > 1e-5 * abs(theirs):
-        raise SystemExit(f"{weighting}: the kernel says {ours}, PyTorch {theirs}; no timing without agreement.")
-
-
-def microseconds(run: Callable[[], None], steps: int) -> float:
-    began = time.perf_counter()
-    run()
-    return 1e6 * (time.perf_counter() - began) / steps
+        rows = random.permutation(len(dataset))[:ROWS]
+        name, X, y = "abalone", encode(dataset, rows)[rows], dataset.target[rows]
+        # The defaults of the weightings are for scaled labels.
+        y = (y - y.mean()) / y.std()
+    return name, X, make_candidates(y, 16, random_state=seed)
 
 
 def main() -> None:
@@ -132,38 +55,44 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder to write training.json into")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    X, _, S = make_data(0)
-    steps_per_epoch = -(-ROWS // BATCH)
-    kernel_epochs = 20 * arguments.epochs
-    kernel_loop(X, S, Identification(), 1)
+    name_of_data, X, S = make_data(0)
+    sample, sizes = padded(X, S), [X.shape[1], *HIDDEN, 1]
+    epochs, kernel_epochs = arguments.epochs, 20 * arguments.epochs
+    microseconds = 1e6 / -(-len(X) // BATCH)
+
+    def kernel(weighting: Weighting) -> None:
+        settings = Settings(HIDDEN, ACTIVATIONS, kernel_epochs, batch_size=BATCH)
+        train_network(X, kernel_sets(S), Rule(weighting, Squared()), settings, seed=0)
+
+    def loader(weighting: Weighting) -> None:
+        loader_loop(make_module(sizes, ACTIVATIONS), sample, weighting, Squared(), epochs, batch_size=BATCH)
+
+    def tensors(weighting: Weighting) -> None:
+        tensor_loop(make_module(sizes, ACTIVATIONS), sample, weighting, Squared(), epochs, batch_size=BATCH)
 
     measured = {}
-    print(f"{'weighting':16} {'kernel':>10} {'DataLoader':>18} {'tensors':>18}   µs per step, (ratio)")
+    print(f"{name_of_data}: microseconds per step, and how many times the kernel's")
+    print(f"{'weighting':16} {'kernel':>10} {'DataLoader':>18} {'tensors':>18}")
     for name in arguments.weightings.split(","):
         weighting = get_weighting(name)
-        check_agreement(X, S, weighting)
+        check_agreement(X, S, weighting, Squared(), HIDDEN, ACTIVATIONS)
         turns: dict[str, list[float]] = {"kernel": [], "loader": [], "tensors": []}
         for _ in range(arguments.turns):
-            few, many = steps_per_epoch * arguments.epochs, steps_per_epoch * kernel_epochs
-            turns["kernel"].append(microseconds(lambda w=weighting: kernel_loop(X, S, w, kernel_epochs), many))
-            turns["loader"].append(microseconds(lambda w=weighting: loader_loop(X, S, w, arguments.epochs), few))
-            turns["tensors"].append(microseconds(lambda w=weighting: tensor_loop(X, S, w, arguments.epochs), few))
-        kernel, loader, tensors = (statistics.median(turns[key]) for key in ("kernel", "loader", "tensors"))
-        ratios = f"{loader:10.0f} ({loader / kernel:4.1f}) {tensors:10.0f} ({tensors / kernel:4.1f})"
-        print(f"{name:16} {kernel:10.1f} {ratios}")
-        measured[name] = {"kernel_us": kernel, "loader_us": loader, "tensors_us": tensors}
-        measured[name] |= {"loader_ratio": loader / kernel, "tensors_ratio": tensors / kernel}
+            turns["kernel"].append(microseconds * seconds(lambda w=weighting: kernel(w)) / kernel_epochs)
+            turns["loader"].append(microseconds * seconds(lambda w=weighting: loader(w)) / epochs)
+            turns["tensors"].append(microseconds * seconds(lambda w=weighting: tensors(w)) / epochs)
+        ours, theirs, direct = (statistics.median(turns[key]) for key in ("kernel", "loader", "tensors"))
+        ratios = f"{theirs:10.0f} ({theirs / ours:5.1f}) {direct:10.0f} ({direct / ours:5.1f})"
+        print(f"{name:16} {ours:10.1f} {ratios}")
+        measured[name] = {"kernel_us": ours, "loader_us": theirs, "tensors_us": direct}
+        measured[name] |= {"loader_ratio": theirs / ours, "tensors_ratio": direct / ours}
     if arguments.out is not None:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        record = {
-            "command": "python benchmarks/bench_training.py --out results/speed",
-            "revision": revision(),
-            "machine": describe_machine(),
-            "versions": package_versions() | {"torch": torch.__version__},
+        found = {
+            "data": name_of_data,
             "wanted": {"loader_ratio": LOADER_RATIO, "tensors_ratio": TENSORS_RATIO},
             "microseconds_per_step": measured,
         }
-        (arguments.out / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_record(arguments.out, "training", found, packages=("torch",))
     slow = [
         name
         for name, found in measured.items()

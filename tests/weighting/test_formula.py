@@ -34,6 +34,8 @@ from plr.weighting import (
     get_weighting,
     weigh,
 )
+from plr.weighting._formula import evaluate as kernel
+from plr.weighting.rule import frozen
 
 
 def boltzmann(prediction: float, value: float, loss: float) -> float:
@@ -201,6 +203,64 @@ class TestTwin:
     def test_chosen_rows(self, weighting: str, loss: str, values: list[float], with_prior: bool) -> None:
         prior = [1.0 + (k % 3) for k in range(len(values))] if with_prior else None
         check_shares(check_row(weighting, loss, 1.0, values, prior=prior).weights)
+
+    @every_pair
+    @pytest.mark.parametrize("with_prior", [False, True], ids=["uniform", "prior"])
+    def test_short_rows_take_no_other_road(self, weighting: str, loss: str, with_prior: bool) -> None:
+        """Few candidates are weighed in one vector. More that nobody believes in make a long row, and change no bit."""
+        random = np.random.default_rng(1)
+        values, prior = list(random.normal(size=3)), [0.25, 0.25, 0.5] if with_prior else [1.0, 1.0, 1.0]
+        short = evaluate(weighting, loss, 0.3, values, prior=prior)
+        long = evaluate(weighting, loss, 0.3, values + [50.0] * 20, prior=prior + [0.0] * 20)
+        assert_array_equal(long.weights, np.append(short.weights, np.zeros(20)))
+        for part in ("loss", "gradient", "hessian"):
+            assert_array_equal(getattr(long, part), getattr(short, part))
+
+    @every_weighting
+    def test_where_arrays_lie_changes_no_bit(self, weighting: str) -> None:
+        """The compiler has other code for arrays that it cannot tell apart, such as neighbours in memory."""
+        random = np.random.default_rng(0)
+        S = CandidateSets.from_lists([list(random.normal(size=size)) for size in (3, 1, 9, 2, 17, 1)])
+        rule = compiled(ALL_WEIGHTINGS[weighting], Squared())
+        prediction, state = random.normal(size=6), rule.initial_state(SCALE)
+        wanted = rule.evaluate(prediction, S, state).weights
+        size, nothing = S.values.size, frozen(np.empty(0))
+        for gap in (0, 1, 2, 5, 8, 16):
+            memory = np.zeros(2 * size + gap)
+            memory[:size] = S.values
+            weights = memory[size + gap :]
+            for first in range(6):
+                offsets, parts = frozen(S.offsets[first:]), np.empty((3, 6 - first))
+                values = frozen(memory[:size])
+                kernel(rule.formula, prediction[first:], values, offsets, nothing, nothing, state, weights, *parts)
+                assert_array_equal(weights[S.offsets[first] :], wanted[S.offsets[first] :])
+
+    @every_weighting
+    def test_rows_of_others_are_left_alone(self, weighting: str) -> None:
+        """Threads share one array of weights: none may write behind its last row, nor before its first."""
+        random = np.random.default_rng(0)
+        S = CandidateSets.from_lists([list(random.normal(size=size)) for size in (3, 1, 9, 2, 17, 1)])
+        rule = compiled(ALL_WEIGHTINGS[weighting], Squared())
+        prediction, state = random.normal(size=6), rule.initial_state(SCALE)
+        wanted = rule.evaluate(prediction, S, state).weights
+        for first, last in ((0, 2), (1, 3), (2, 5), (3, 6)):
+            weights, parts = np.full(S.values.size, 7.0), np.empty((3, last - first))
+            offsets = frozen(S.offsets[first : last + 1])
+            nothing = frozen(np.empty(0))
+            kernel(
+                rule.formula,
+                prediction[first:last],
+                frozen(S.values),
+                offsets,
+                nothing,
+                nothing,
+                state,
+                weights,
+                *parts,
+            )
+            begin, end = S.offsets[first], S.offsets[last]
+            assert_array_equal(weights[begin:end], wanted[begin:end])
+            assert (np.delete(weights, np.s_[begin:end]) == 7.0).all()
 
     @every_weighting
     def test_rows_do_not_mix(self, weighting: str) -> None:

@@ -7,6 +7,11 @@ one, except where the truth may be missing from a row: then to the probability t
 
 Arrays that are empty stand for "uniform": no prior, no density of false labels. Everything here is float64, whatever
 the network computes in.
+
+A row is given as the places ``start`` to ``stop`` of arrays with all candidates, and its shares are written from place
+``at`` of ``weights`` on; multiplied by the scale that comes back they are its weights. Candidates are taken a vector at
+a time. The last vector of a row is written in full wherever ``weights`` goes on behind it, so rows that share the array
+must be done in order. What has no vector form, a user's own function or a power, is called for each candidate.
 """
 
 from __future__ import annotations
@@ -17,248 +22,282 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._codes import (
-    ABSOLUTE,
     AVERAGE,
-    HUBER,
-    IDENTIFICATION,
+    CUSTOM,
     MISSING,
     POSTERIOR,
     PROGRESSIVE,
     SCALE,
-    SQUARED,
     STUDENT,
     Formula,
 )
 from plr._jit import inlined, jit
-from plr.weighting._noise import FAINT, log_constant, log_density, row_total, student_shares
+from plr._vectors import (
+    DOUBLES,
+    choose_above,
+    choose_equal,
+    first_lanes,
+    highest,
+    load_some,
+    splat,
+    store_some,
+    total,
+)
+from plr.weighting._losses import curvature_of, loss_of, slope_of
+from plr.weighting._noise import FAINT, log_constant, student_density, student_shares
+from plr.weighting._scores import NO_BELIEF, fill_scores, has_vector_score, score_of, share_of
 
 __all__ = ["evaluate", "may_miss", "row"]
 
-# A score this far below the row's best adds nothing to a float64 sum.
-_NEGLIGIBLE = -50.0
-# A prior below this counts as zero: its reciprocal, which a lone candidate's share is multiplied by, would overflow.
-_NO_BELIEF = 1e-290
-# The absolute loss has unbounded curvature at zero; a residual below this counts as this.
-_KINK = 1e-8
-# Powers of a tiny loss overflow; a score is cut here, where differences still are finite.
-_HIGHEST_SCORE = 1e300
+Floats = NDArray[np.float64]
 
 
 @inlined
-def _fill_losses(formula: Formula, prediction: float, values: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Write what missing each candidate costs into ``out``."""
-    size = values.size
-    code = formula.loss
-    if code == SQUARED:
-        for j in range(size):
-            residual = prediction - values[j]
-            out[j] = residual * residual
-    elif code == ABSOLUTE:
-        for j in range(size):
-            out[j] = abs(prediction - values[j])
-    elif code == HUBER:
-        delta = formula.delta
-        for j in range(size):
-            length = abs(prediction - values[j])
-            out[j] = 0.5 * length * length if length <= delta else delta * (length - 0.5 * delta)
-    else:
-        for j in range(size):
-            out[j] = formula.value(prediction, values[j])
+def _fill_and_find_best(
+    formula: Formula,
+    prediction: float,
+    values: Floats,
+    prior: Floats,
+    log_q: Floats,
+    start: int,
+    stop: int,
+    state: Floats,
+    weights: Floats,
+    at: int,
+) -> float:
+    """Write the scores of a row's candidates into ``weights`` and return the highest of those that may be true."""
+    plain = has_vector_score(formula)
+    if not plain:
+        fill_scores(formula, prediction, values, start, stop, state, weights, at)
+    size = stop - start
+    nothing = splat(-np.inf)
+    best = nothing
+    for j in range(0, size, DOUBLES):
+        if plain:
+            residual = splat(prediction) - load_some(values, start + j, stop, 0.0)
+            score = score_of(formula, residual, state)
+        else:
+            score = load_some(weights, at + j, at + size, 0.0)
+        if formula.weighting == POSTERIOR and log_q.size > 0:
+            score = score - load_some(log_q, start + j, stop, 0.0)
+        store_some(weights, at + j, at + size, score)
+        if prior.size > 0:
+            believed = load_some(prior, start + j, stop, 0.0)
+            score = choose_above(splat(NO_BELIEF), believed, nothing, score)
+        score = first_lanes(size - j, score, nothing)
+        best = choose_above(best, score, best, score)
+    return highest(best)
+
+
+@inlined
+def _softmax_shares(
+    formula: Formula,
+    prediction: float,
+    values: Floats,
+    prior: Floats,
+    log_q: Floats,
+    start: int,
+    stop: int,
+    state: Floats,
+    weights: Floats,
+    at: int,
+) -> float:
+    """Write prior · exp(score), or all for the highest score, and return the sum."""
+    size = stop - start
+    has_prior = prior.size > 0
+    zero, believed = splat(0.0), splat(1.0)
+    best = splat(_fill_and_find_best(formula, prediction, values, prior, log_q, start, stop, state, weights, at))
+    sums = zero
+    for j in range(0, size, DOUBLES):
+        score = load_some(weights, at + j, at + size, -np.inf)
+        if has_prior:
+            believed = load_some(prior, start + j, stop, 0.0)
+        share = first_lanes(size - j, share_of(formula, score, best, has_prior, believed), zero)
+        store_some(weights, at + j, at + size, share)
+        sums += share
+    return total(sums)
+
+
+@inlined
+def _given_shares(given: Floats, start: int, stop: int, weights: Floats, at: int) -> float:
+    """Write the shares that are given, even ones if there are none, and return the sum."""
+    size = stop - start
+    zero, one = splat(0.0), splat(1.0)
+    sums = zero
+    for j in range(0, size, DOUBLES):
+        share = one
+        if given.size > 0:
+            share = load_some(given, start + j, stop, 0.0)
+            share = choose_above(splat(NO_BELIEF), share, zero, share)
+        share = first_lanes(size - j, share, zero)
+        store_some(weights, at + j, at + size, share)
+        sums += share
+    return total(sums)
 
 
 @inlined
 def _reduce(
-    formula: Formula, prediction: float, values: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[float, float, float]:
-    """Return the weighted loss, its derivative and the curvature of its tightest quadratic bound, in the prediction.
+    formula: Formula,
+    prediction: float,
+    values: Floats,
+    start: int,
+    stop: int,
+    weights: Floats,
+    at: int,
+    shares: float,
+) -> tuple[float, float, float, float]:
+    """Return a row's loss, derivative, curvature and scale from shares that sum to ``shares``.
 
-    A candidate without weight is passed over, so that its loss may be infinite; a weight that is no number is not, so
+    A candidate without a share is passed over, so that its loss may be infinite; a share that is no number is not, so
     that a network which has left the numbers is seen to have.
     """
-    size = values.size
-    code = formula.loss
-    value = 0.0
-    gradient = 0.0
-    hessian = 0.0
-    if code == SQUARED:
-        for j in range(size):
-            weight = weights[j]
+    scale = 1.0 / shares
+    if formula.loss == CUSTOM:
+        cost, slope, bend = 0.0, 0.0, 0.0
+        for j in range(stop - start):
+            weight = weights[at + j] * scale
             if weight != 0.0:
-                residual = prediction - values[j]
-                value += weight * residual * residual
-                gradient += 2.0 * weight * residual
-        hessian = 2.0
-    elif code == ABSOLUTE:
-        for j in range(size):
-            weight = weights[j]
-            if weight != 0.0:
-                residual = prediction - values[j]
-                length = abs(residual)
-                value += weight * length
-                gradient += 0.0 if residual == 0.0 else math.copysign(weight, residual)
-                hessian += weight / max(length, _KINK)
-    elif code == HUBER:
-        delta = formula.delta
-        for j in range(size):
-            weight = weights[j]
-            if weight != 0.0:
-                residual = prediction - values[j]
-                length = abs(residual)
-                if length <= delta:
-                    value += weight * 0.5 * residual * residual
-                    gradient += weight * residual
-                    hessian += weight
-                else:
-                    value += weight * delta * (length - 0.5 * delta)
-                    gradient += math.copysign(weight * delta, residual)
-                    hessian += weight * delta / length
-    else:
-        for j in range(size):
-            weight = weights[j]
-            if weight != 0.0:
-                value += weight * formula.value(prediction, values[j])
-                gradient += weight * formula.derivative(prediction, values[j])
-                hessian += weight * formula.curvature(prediction, values[j])
-    return value, gradient, hessian
+                cost += weight * formula.value(prediction, values[start + j])
+                slope += weight * formula.derivative(prediction, values[start + j])
+                bend += weight * formula.curvature(prediction, values[start + j])
+        return cost, slope, bend, scale
+    zero = splat(0.0)
+    value, gradient, hessian = zero, zero, zero
+    for j in range(0, stop - start, DOUBLES):
+        share = load_some(weights, at + j, at + stop - start, 0.0)
+        residual = splat(prediction) - load_some(values, start + j, stop, 0.0)
+        residual = choose_equal(share, zero, zero, residual)
+        value += share * loss_of(formula, residual)
+        gradient += share * slope_of(formula, residual)
+        hessian += share * curvature_of(formula, residual)
+    return scale * total(value), scale * total(gradient), scale * total(hessian), scale
 
 
 @inlined
-def _fill_scores(
-    formula: Formula,
-    prediction: float,
-    values: NDArray[np.float64],
-    log_q: NDArray[np.float64],
-    state: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
-    """Write each candidate's score into ``out``: the higher, the larger its share."""
-    size = values.size
-    code = formula.weighting
-    if code == POSTERIOR:
-        family = formula.first
-        degrees = formula.second
-        scale = state[SCALE]
-        for j in range(size):
-            out[j] = log_density(family, degrees, scale, prediction - values[j])
-        if log_q.size > 0:
-            for j in range(size):
-                out[j] -= log_q[j]
-        return
-    if code == AVERAGE or (code == PROGRESSIVE and formula.second == 0.0):
-        for j in range(size):
-            out[j] = 0.0
-        return
-    _fill_losses(formula, prediction, values, out)
-    if code == PROGRESSIVE:
-        beta2 = formula.second
-        if formula.first == 0.5:
-            for j in range(size):
-                out[j] = min(beta2 / math.sqrt(out[j]), _HIGHEST_SCORE)
-        else:
-            for j in range(size):
-                out[j] = min(beta2 * out[j] ** (-formula.first), _HIGHEST_SCORE)
-    elif code == IDENTIFICATION:
-        for j in range(size):
-            out[j] = -out[j]
-    else:
-        for j in range(size):
-            out[j] = formula.score(prediction, values[j], out[j])
-
-
-@inlined
-def _scores_to_weights(hard: bool, prior: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
-    """Replace scores by shares that sum to one: a softmax times the prior, or all to the highest where ``hard``."""
-    size = weights.size
-    has_prior = prior.size > 0
-    best = -np.inf
-    for j in range(size):
-        if weights[j] > best and not (has_prior and prior[j] < _NO_BELIEF):
-            best = weights[j]
-    total = 0.0
-    for j in range(size):
-        believed = prior[j] if has_prior else 1.0
-        distance = weights[j] - best
-        if believed < _NO_BELIEF:
-            share = 0.0
-        elif weights[j] == best:
-            # Asked before the distance, because the difference of two infinite scores is no number.
-            share = believed
-        elif hard or (distance <= _NEGLIGIBLE and not has_prior):
-            # With a prior it may matter after all: the best score may belong to a candidate hardly believed in.
-            share = 0.0
-        else:
-            share = believed * math.exp(distance)
-        weights[j] = share
-        total += share
-    scale = 1.0 / total
-    for j in range(size):
-        weights[j] *= scale
-
-
-@inlined
-def _weigh(
-    formula: Formula,
-    prediction: float,
-    values: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    log_q: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> None:
-    total = 0.0
-    if formula.weighting == POSTERIOR and formula.first == STUDENT and log_q.size == 0:
-        total = student_shares(formula, prediction, values, prior, state, weights)
-        for j in range(values.size):
-            weights[j] /= total
-    if not total > FAINT:
-        _fill_scores(formula, prediction, values, log_q, state, weights)
-        _scores_to_weights(formula.weighting == IDENTIFICATION, prior, weights)
-
-
-@inlined
-def may_miss(formula: Formula, state: NDArray[np.float64]) -> bool:
+def may_miss(formula: Formula, state: Floats) -> bool:
     """Return whether the truth may be missing from a row. To be asked once, not for every row."""
     return formula.weighting == POSTERIOR and state[MISSING] > 0.0
 
 
 @jit
-def _row_that_may_miss(
+def _shares_if_there(
     formula: Formula,
     prediction: float,
-    values: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    log_q: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> tuple[float, float, float]:
-    """Do the work of `row` where the truth may be missing: weights sum to the probability that it is there."""
-    size = values.size
+    values: Floats,
+    prior: Floats,
+    log_q: Floats,
+    start: int,
+    stop: int,
+    state: Floats,
+    weights: Floats,
+    at: int,
+) -> float:
+    """Write the shares of candidates where the truth may be missing, and return their sum with that of its absence."""
+    size = stop - start
     has_prior = prior.size > 0
-    _fill_scores(formula, prediction, values, log_q, state, weights)
-    best = -np.inf
-    for j in range(size):
-        if weights[j] > best and not (has_prior and prior[j] < _NO_BELIEF):
-            best = weights[j]
+    best = _fill_and_find_best(formula, prediction, values, prior, log_q, start, stop, state, weights, at)
     # Here constants count: what the candidates' densities add up to is held against a number.
     missing = state[MISSING]
     constant = log_constant(formula.first, formula.second, state[SCALE])
-    total = missing / (1.0 - missing) * math.exp(-best - constant)
+    shares = missing / (1.0 - missing) * math.exp(-best - constant)
     for j in range(size):
-        believed = prior[j] if has_prior else 1.0 / size
-        if believed < _NO_BELIEF or weights[j] == -np.inf:
+        believed = prior[start + j] if has_prior else 1.0 / size
+        if believed < NO_BELIEF or weights[at + j] == -np.inf:
             share = 0.0
-        elif weights[j] == best:
+        elif weights[at + j] == best:
             share = believed
         else:
-            share = believed * math.exp(weights[j] - best)
-        weights[j] = share
-        total += share
-    for j in range(size):
-        weights[j] /= total
-    value, gradient, hessian = _reduce(formula, prediction, values, weights)
-    if formula.loss == SQUARED:
-        hessian = 2.0 * row_total(weights)
-    return value, gradient, hessian
+            share = believed * math.exp(weights[at + j] - best)
+        weights[at + j] = share
+        shares += share
+    return shares
+
+
+@inlined
+def _fill_shares(
+    formula: Formula,
+    incomplete: bool,
+    prediction: float,
+    values: Floats,
+    prior: Floats,
+    log_q: Floats,
+    start: int,
+    stop: int,
+    state: Floats,
+    weights: Floats,
+    at: int,
+) -> float:
+    """Write the candidates' shares and return what they have to be divided by."""
+    code = formula.weighting
+    if incomplete:
+        return _shares_if_there(formula, prediction, values, prior, log_q, start, stop, state, weights, at)
+    if stop - start == 1:
+        return _given_shares(prior[:0], start, stop, weights, at)
+    if _is_even(formula):
+        return _given_shares(prior, start, stop, weights, at)
+    if code == POSTERIOR and formula.first == STUDENT and log_q.size == 0:
+        shares = student_shares(formula, prediction, values, prior, start, stop, state, weights, at)
+        if shares > FAINT:
+            return shares
+    return _softmax_shares(formula, prediction, values, prior, log_q, start, stop, state, weights, at)
+
+
+@inlined
+def _is_even(formula: Formula) -> bool:
+    """Return whether shares are the prior's."""
+    return formula.weighting == AVERAGE or (formula.weighting == PROGRESSIVE and formula.second == 0.0)
+
+
+@inlined
+def _short_row(
+    formula: Formula,
+    prediction: float,
+    values: Floats,
+    prior: Floats,
+    log_q: Floats,
+    start: int,
+    stop: int,
+    state: Floats,
+    weights: Floats,
+    at: int,
+) -> tuple[float, float, float, float]:
+    """Do the work of `row` for no more candidates than a vector holds, without a way through memory.
+
+    The result is the same to the bit. A scale of 0 says that the row has to go the long way; nothing is written then.
+    """
+    size = stop - start
+    has_prior = prior.size > 0
+    zero, one, nothing = splat(0.0), splat(1.0), splat(-np.inf)
+    believed = one
+    if has_prior:
+        believed = load_some(prior, start, stop, 0.0)
+    residual = splat(prediction) - load_some(values, start, stop, 0.0)
+    if size == 1:
+        share = one
+    elif _is_even(formula):
+        share = choose_above(splat(NO_BELIEF), believed, zero, believed)
+    elif formula.weighting == POSTERIOR and formula.first == STUDENT and log_q.size == 0 and formula.second == 3.0:
+        share = believed * student_density(formula, residual, state)
+    elif has_vector_score(formula):
+        score = score_of(formula, residual, state)
+        if formula.weighting == POSTERIOR and log_q.size > 0:
+            score = score - load_some(log_q, start, stop, 0.0)
+        possible = first_lanes(size, score, nothing)
+        if has_prior:
+            possible = choose_above(splat(NO_BELIEF), believed, nothing, possible)
+        share = share_of(formula, score, splat(highest(possible)), has_prior, believed)
+    else:
+        return 0.0, 0.0, 0.0, 0.0
+    share = first_lanes(size, share, zero)
+    shares = total(share)
+    if shares <= FAINT:
+        return 0.0, 0.0, 0.0, 0.0
+    scale = 1.0 / shares
+    store_some(weights, at, at + size, share * splat(scale))
+    residual = choose_equal(share, zero, zero, residual)
+    value = scale * total(share * loss_of(formula, residual))
+    gradient = scale * total(share * slope_of(formula, residual))
+    return value, gradient, scale * total(share * curvature_of(formula, residual)), 1.0
 
 
 @inlined
@@ -266,72 +305,57 @@ def row(
     formula: Formula,
     incomplete: bool,
     prediction: float,
-    values: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    log_q: NDArray[np.float64],
-    fixed: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> tuple[float, float, float]:
-    """Weigh a row's candidates into ``weights`` and return the row's loss, derivative and curvature.
+    values: Floats,
+    prior: Floats,
+    log_q: Floats,
+    fixed: Floats,
+    start: int,
+    stop: int,
+    state: Floats,
+    weights: Floats,
+    at: int,
+) -> tuple[float, float, float, float]:
+    """Weigh a row's candidates and return the row's loss, derivative and curvature, and the scale of ``weights``.
 
     Where ``fixed`` is not empty, the weights are those: a start's. Rows may be ``incomplete`` if `may_miss` says so.
     """
+    if stop - start <= DOUBLES and fixed.size == 0 and not incomplete and formula.loss != CUSTOM:
+        value, gradient, hessian, scale = _short_row(
+            formula, prediction, values, prior, log_q, start, stop, state, weights, at
+        )
+        if not scale <= 0.0:
+            return value, gradient, hessian, scale
     if fixed.size > 0:
-        for j in range(values.size):
-            weights[j] = fixed[j]
-    elif incomplete:
-        return _row_that_may_miss(formula, prediction, values, prior, log_q, state, weights)
-    elif values.size == 1:
-        weights[0] = 1.0
+        _given_shares(fixed, start, stop, weights, at)
+        shares = 1.0
     else:
-        _weigh(formula, prediction, values, prior, log_q, state, weights)
-    return _reduce(formula, prediction, values, weights)
+        shares = _fill_shares(formula, incomplete, prediction, values, prior, log_q, start, stop, state, weights, at)
+    return _reduce(formula, prediction, values, start, stop, weights, at, shares)
 
 
 @jit
 def evaluate(
     formula: Formula,
-    predictions: NDArray[np.float64],
-    values: NDArray[np.float64],
+    predictions: Floats,
+    values: Floats,
     offsets: NDArray[np.int64],
-    prior: NDArray[np.float64],
-    log_q: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    losses: NDArray[np.float64],
-    gradients: NDArray[np.float64],
-    hessians: NDArray[np.float64],
+    prior: Floats,
+    log_q: Floats,
+    state: Floats,
+    weights: Floats,
+    losses: Floats,
+    gradients: Floats,
+    hessians: Floats,
 ) -> None:
     """Apply `row` to every row; ``weights`` is flat, the other outputs have one entry per row."""
-    if may_miss(formula, state):
-        for i in range(predictions.size):
-            start = offsets[i]
-            stop = offsets[i + 1]
-            losses[i], gradients[i], hessians[i] = _row_that_may_miss(
-                formula,
-                predictions[i],
-                values[start:stop],
-                prior[start:stop],
-                log_q[start:stop],
-                state,
-                weights[start:stop],
-            )
-        return
+    incomplete = may_miss(formula, state)
+    # Behind the last row others may be at work.
+    own = weights[: offsets[predictions.size]]
     for i in range(predictions.size):
         start = offsets[i]
         stop = offsets[i + 1]
-        value, gradient, hessian = row(
-            formula,
-            False,
-            predictions[i],
-            values[start:stop],
-            prior[start:stop],
-            log_q[start:stop],
-            prior[:0],
-            state,
-            weights[start:stop],
+        losses[i], gradients[i], hessians[i], scale = row(
+            formula, incomplete, predictions[i], values, prior, log_q, prior[:0], start, stop, state, own, start
         )
-        losses[i] = value
-        gradients[i] = gradient
-        hessians[i] = hessian
+        for j in range(start, stop if scale != 1.0 else start, DOUBLES):
+            store_some(own, j, stop, load_some(own, j, stop, 0.0) * splat(scale))

@@ -7,17 +7,20 @@ in the learned state, and so is the share of rows whose truth is missing.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plr._codes import GAUSSIAN, LAPLACE, MISSING, SCALE, STUDENT, Formula
 from plr._jit import inlined, jit
+from plr._vectors import DOUBLES, first_lanes, lane, load_some, magnitude, splat, store_some, total
 
 __all__ = [
     "FAINT",
     "evidence",
     "log_constant",
+    "log_densities",
     "log_density",
     "next_missing",
     "next_scale",
@@ -25,8 +28,11 @@ __all__ = [
     "row_spread",
     "row_total",
     "spread",
+    "student_density",
     "student_shares",
 ]
+
+Floats = NDArray[np.float64]
 
 # Where a row's densities sum to less than this, some may have underflowed that matter; logarithms then take over.
 FAINT = 1e-250
@@ -60,54 +66,87 @@ def log_constant(family: float, degrees: float, scale: float) -> float:
 
 
 @inlined
+def log_densities(formula: Formula, residual: Any, state: Floats) -> Any:
+    """Return `log_density` of a vector of residuals, under any family but Student's t."""
+    ratio = residual / splat(state[SCALE])
+    if formula.first == GAUSSIAN:
+        return splat(-0.5) * ratio * ratio
+    return splat(0.0) - magnitude(ratio)
+
+
+@inlined
+def student_density(formula: Formula, residual: Any, state: Floats) -> Any:
+    """Return Student's density of a vector of residuals at three degrees of freedom, constants left out."""
+    ratio = residual * splat(1.0 / (state[SCALE] * math.sqrt(formula.second)))
+    base = splat(1.0) + ratio * ratio
+    return splat(1.0) / (base * base)
+
+
+@inlined
 def student_shares(
     formula: Formula,
     prediction: float,
-    values: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    values: Floats,
+    prior: Floats,
+    start: int,
+    stop: int,
+    state: Floats,
+    weights: Floats,
+    at: int,
 ) -> float:
     """Write prior · density under Student's t, constants left out, and return the sum.
 
     The density is a power, so it needs neither logarithm nor exponential. It is only 0 where the residual overflows.
     """
-    narrow = 1.0 / (state[SCALE] * math.sqrt(formula.second))
-    power = -0.5 * (formula.second + 1.0)
-    total = 0.0
-    for j in range(values.size):
-        ratio = (prediction - values[j]) * narrow
-        base = 1.0 + ratio * ratio
-        weights[j] = 1.0 / (base * base) if power == -2.0 else base**power
-    if prior.size > 0:
-        for j in range(values.size):
-            weights[j] *= prior[j]
-    for j in range(values.size):
-        total += weights[j]
-    return total
+    size = stop - start
+    zero = splat(0.0)
+    sums = zero
+    if formula.second != 3.0:
+        power = -0.5 * (formula.second + 1.0)
+        narrow = splat(1.0 / (state[SCALE] * math.sqrt(formula.second)))
+        for j in range(size):
+            # Vectors, though each holds one number: plain sums may be taken in another order where arrays happen to
+            # lie close together, and the last bits would depend on it.
+            ratio = (splat(prediction) - splat(values[start + j])) * narrow
+            weights[at + j] = lane(splat(1.0) + ratio * ratio) ** power
+    for j in range(0, size, DOUBLES):
+        if formula.second == 3.0:
+            residual = splat(prediction) - load_some(values, start + j, stop, 0.0)
+            share = student_density(formula, residual, state)
+        else:
+            share = load_some(weights, at + j, at + size, 0.0)
+        if prior.size > 0:
+            share = share * load_some(prior, start + j, stop, 0.0)
+        share = first_lanes(size - j, share, zero)
+        store_some(weights, at + j, at + size, share)
+        sums += share
+    return total(sums)
 
 
 @inlined
 def row_spread(
     formula: Formula,
     prediction: float,
-    values: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    values: Floats,
+    start: int,
+    stop: int,
+    state: Floats,
+    weights: Floats,
+    at: int,
 ) -> float:
     """Return the row's part in the posterior's next scale: the mean over rows is the new scale or its square."""
-    total = 0.0
-    scale = state[SCALE]
-    for j in range(values.size):
-        residual = prediction - values[j]
-        if formula.first == LAPLACE:
-            total += weights[j] * abs(residual)
-        elif formula.first == GAUSSIAN:
-            total += weights[j] * residual * residual
-        else:
-            ratio = residual / scale
-            total += weights[j] * (formula.second + 1.0) * residual * residual / (formula.second + ratio * ratio)
-    return total
+    sums = splat(0.0)
+    degrees, one = splat(formula.second), splat(1.0)
+    narrow = splat(1.0 / state[SCALE])
+    for j in range(0, stop - start, DOUBLES):
+        weight = load_some(weights, at + j, at + stop - start, 0.0)
+        residual = splat(prediction) - load_some(values, start + j, stop, 0.0)
+        part = magnitude(residual) if formula.first == LAPLACE else residual * residual
+        if formula.first == STUDENT:
+            ratio = residual * narrow
+            part = part * ((degrees + one) / (degrees + ratio * ratio))
+        sums += weight * part
+    return total(sums)
 
 
 @jit
@@ -119,12 +158,12 @@ def next_scale(formula: Formula, mean_spread: float, lowest: float) -> float:
 
 
 @inlined
-def row_total(weights: NDArray[np.float64]) -> float:
+def row_total(weights: Floats, at: int, size: int) -> float:
     """Return the sum of a row's weights: how probable it is that the truth is among its candidates."""
-    total = 0.0
-    for j in range(weights.size):
-        total += weights[j]
-    return total
+    sums = splat(0.0)
+    for j in range(0, size, DOUBLES):
+        sums += load_some(weights, at + j, at + size, 0.0)
+    return total(sums)
 
 
 @jit
@@ -137,22 +176,25 @@ def next_missing(mean_total: float) -> float:
 def row_evidence(
     formula: Formula,
     prediction: float,
-    values: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    log_q: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    values: Floats,
+    prior: Floats,
+    log_q: Floats,
+    start: int,
+    stop: int,
+    state: Floats,
+    weights: Floats,
+    at: int,
 ) -> float:
     """Return log Σ_j prior_j · p(y_j | prediction) / q(y_j), the constant of p left out; ``weights`` is scratch."""
     has_prior = prior.size > 0
     has_density = log_q.size > 0
     if formula.first == STUDENT and not has_density:
-        total = student_shares(formula, prediction, values, prior, state, weights)
-        if total > FAINT:
-            return math.log(total) if has_prior else math.log(total / values.size)
+        shares = student_shares(formula, prediction, values, prior, start, stop, state, weights, at)
+        if shares > FAINT:
+            return math.log(shares) if has_prior else math.log(shares / (stop - start))
     best = -np.inf
-    total = 0.0
-    for j in range(values.size):
+    shares = 0.0
+    for j in range(start, stop):
         if has_prior and prior[j] == 0.0:
             continue
         score = log_density(formula.first, formula.second, state[SCALE], prediction - values[j])
@@ -163,26 +205,26 @@ def row_evidence(
         if score == -np.inf:
             continue
         if score <= best:
-            total += math.exp(score - best)
+            shares += math.exp(score - best)
         else:
-            total = total * math.exp(best - score) + 1.0
+            shares = shares * math.exp(best - score) + 1.0
             best = score
     if not has_prior:
-        best -= math.log(values.size)
-    return best + math.log(total)
+        best -= math.log(stop - start)
+    return best + math.log(shares)
 
 
 @jit
 def evidence(
     formula: Formula,
-    predictions: NDArray[np.float64],
-    values: NDArray[np.float64],
+    predictions: Floats,
+    values: Floats,
     offsets: NDArray[np.int64],
-    prior: NDArray[np.float64],
-    log_q: NDArray[np.float64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    out: NDArray[np.float64],
+    prior: Floats,
+    log_q: Floats,
+    state: Floats,
+    weights: Floats,
+    out: Floats,
 ) -> None:
     """Apply `row_evidence` to every row, the constant included; the flat ``weights`` are scratch.
 
@@ -194,13 +236,7 @@ def evidence(
         start = offsets[i]
         stop = offsets[i + 1]
         out[i] = constant + row_evidence(
-            formula,
-            predictions[i],
-            values[start:stop],
-            prior[start:stop],
-            log_q[start:stop],
-            state,
-            weights[start:stop],
+            formula, predictions[i], values, prior, log_q, start, stop, state, weights, start
         )
         if missing > 0.0:
             there = out[i] + math.log1p(-missing)
@@ -214,15 +250,15 @@ def evidence(
 @jit
 def spread(
     formula: Formula,
-    predictions: NDArray[np.float64],
-    values: NDArray[np.float64],
+    predictions: Floats,
+    values: Floats,
     offsets: NDArray[np.int64],
-    state: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    out: NDArray[np.float64],
+    state: Floats,
+    weights: Floats,
+    out: Floats,
 ) -> None:
     """Apply `row_spread` to every row, with the flat ``weights`` that `evaluate` left."""
     for i in range(predictions.size):
         start = offsets[i]
         stop = offsets[i + 1]
-        out[i] = row_spread(formula, predictions[i], values[start:stop], state, weights[start:stop])
+        out[i] = row_spread(formula, predictions[i], values, start, stop, state, weights, start)

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from plr._jit import jit
-from plr.learners.network._blocks import BLOCK
+from plr.learners.network._blocks import BLOCK, STRIDE
 
 __all__ = ["ACTIVATIONS", "apply_activation", "apply_derivative"]
 
@@ -24,7 +24,7 @@ def apply_activation(code: int, values: Array, inputs: Array, first: int, count:
     if code == IDENTITY:
         return
     for u in range(first, first + count):
-        y = values[u * BLOCK : (u + 1) * BLOCK]
+        y = values[u * STRIDE : (u + 1) * STRIDE]
         if code == RELU:
             zero = values.dtype.type(0)
             for r in range(min(rows, BLOCK)):
@@ -33,7 +33,7 @@ def apply_activation(code: int, values: Array, inputs: Array, first: int, count:
             for r in range(min(rows, BLOCK)):
                 y[r] = math.tanh(y[r])
         else:
-            x = inputs[u * BLOCK : (u + 1) * BLOCK]
+            x = inputs[u * STRIDE : (u + 1) * STRIDE]
             one = values.dtype.type(1)
             for r in range(min(rows, BLOCK)):
                 x[r] = y[r]
@@ -48,8 +48,8 @@ def apply_derivative(code: int, values: Array, inputs: Array, deltas: Array, fir
     zero = values.dtype.type(0)
     one = values.dtype.type(1)
     for u in range(first, first + count):
-        y = values[u * BLOCK : (u + 1) * BLOCK]
-        d = deltas[u * BLOCK : (u + 1) * BLOCK]
+        y = values[u * STRIDE : (u + 1) * STRIDE]
+        d = deltas[u * STRIDE : (u + 1) * STRIDE]
         if code == RELU:
             for r in range(min(rows, BLOCK)):
                 d[r] = d[r] if y[r] > zero else zero
@@ -57,7 +57,7 @@ def apply_derivative(code: int, values: Array, inputs: Array, deltas: Array, fir
             for r in range(min(rows, BLOCK)):
                 d[r] *= one - y[r] * y[r]
         else:
-            x = inputs[u * BLOCK : (u + 1) * BLOCK]
+            x = inputs[u * STRIDE : (u + 1) * STRIDE]
             for r in range(min(rows, BLOCK)):
                 gate = one / (one + math.exp(-x[r]))
                 d[r] *= gate * (one + x[r] * (one - gate))

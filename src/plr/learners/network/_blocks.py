@@ -1,128 +1,194 @@
 """Dense algebra on blocks of rows: the arithmetic the network's training time is spent in.
 
-A block holds up to `BLOCK` rows, feature-major: unit u of a layer is the stretch ``[u * BLOCK, u * BLOCK + rows)`` of a
-flat array, so that the innermost loop always runs over rows, which are independent and lie side by side. Work is tiled
-four units by four units, which keeps sixteen multiply-adds busy for every eight rows loaded. The stride is a constant
-and indices start at slices: both are what lets the compiler turn the loops into vector code without a test per element.
+A block holds up to `BLOCK` rows, feature-major: unit u of a layer is the stretch from ``u * STRIDE`` on in a flat
+array, so that a vector holds the same unit of neighbouring rows. Work goes in whole steps of `STEP` rows. What is
+computed for rows past the last one is never read, and adds nothing to a gradient as long as their deltas are 0.
+
+Sums are kept in registers over the whole inner loop, four units at a time: eight of them in a product (two vectors of
+rows), sixteen in a gradient. Where the number of units is no multiple of four, the last four overlap the four before.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from plr._jit import jit
+from plr._vector_math import at_least
+from plr._vectors import add_sums, choose_above, lanes_of, load, repeat, splat, store, total
 
-__all__ = ["BLOCK", "add_product", "add_row_sums", "add_weight_gradient", "fill"]
+__all__ = [
+    "BLOCK",
+    "RELU_AFTER",
+    "RELU_BACK",
+    "STEP",
+    "STRIDE",
+    "add_row_sums",
+    "add_weight_gradient",
+    "load_rows",
+    "padded",
+    "product",
+]
 
 BLOCK = 256
+STEP = 32
+# Not a power of two: units that far apart would compete for the same places of the cache.
+STRIDE = BLOCK + 16
+
+# What happens to a product before it is written.
+RELU_AFTER, RELU_BACK = 1, 2
 
 Array = NDArray[Any]
 
 
 @jit
-def fill(target: Array, unit: int, value: float, rows: int) -> None:
-    """Set one unit's rows to a value."""
-    y = target[unit * BLOCK : (unit + 1) * BLOCK]
-    for r in range(min(rows, BLOCK)):
-        y[r] = value
+def padded(rows: int) -> int:
+    """Return the number of rows rounded up to whole steps."""
+    return (rows + STEP - 1) // STEP * STEP
 
 
 @jit
-def add_product(
+def load_rows(features: Array, rows_at: NDArray[np.int64], rows: int, values: Array) -> None:
+    """Copy rows into the first units of a block, and zeros into what is left of its last step."""
+    for r in range(rows):
+        i = rows_at[r]
+        for c in range(features.shape[1]):
+            values[c * STRIDE + r] = features[i, c]
+    for c in range(features.shape[1]):
+        for r in range(rows, padded(rows)):
+            values[c * STRIDE + r] = 0
+
+
+@jit
+def product(
     weights: Array,
     at: int,
     out_stride: int,
     in_stride: int,
+    bias_at: int,
     source: Array,
     first_in: int,
     n_in: int,
     target: Array,
     first_out: int,
     n_out: int,
+    finish: int,
+    gates: Array,
     rows: int,
 ) -> None:
-    """Add a matrix of ``weights`` times the source's units to the target's units.
+    """Set the target's units to a matrix of ``weights`` times the source's units.
 
     The weight from input i to output o is ``weights[at + o * out_stride + i * in_stride]``, so the same code runs a
-    layer forwards and, with the strides exchanged, backwards.
+    layer forwards and, with the strides exchanged, backwards. Biases are added from ``bias_at`` on unless it is -1.
+    With ``finish`` RELU_AFTER, what is negative becomes 0; with RELU_BACK, what belongs to a unit of ``gates`` at 0.
     """
-    o = 0
-    while o + 4 <= n_out:
-        i = 0
-        while i + 4 <= n_in:
-            _add_4_by_4(
-                weights,
-                at + o * out_stride + i * in_stride,
-                out_stride,
-                in_stride,
-                source,
-                first_in + i,
-                target,
-                first_out + o,
-                rows,
-            )
-            i += 4
-        while i < n_in:
-            _add_4_by_1(
-                weights,
-                at + o * out_stride + i * in_stride,
-                out_stride,
-                source,
-                first_in + i,
-                target,
-                first_out + o,
-                rows,
-            )
-            i += 1
-        o += 4
-    while o < n_out:
-        for k in range(n_in):
-            _add_1_by_1(weights[at + o * out_stride + k * in_stride], source, first_in + k, target, first_out + o, rows)
-        o += 1
+    width = 2 * lanes_of(source)
+    for r in range(0, rows, width):
+        x = first_in * STRIDE + r
+        if n_out >= 4:
+            for begin in range(0, n_out, 4):
+                o = min(begin, n_out - 4)
+                bias = bias_at + o if bias_at >= 0 else -1
+                y = (first_out + o) * STRIDE + r
+                _four_outputs(
+                    weights, at + o * out_stride, out_stride, in_stride, bias, source, x, n_in, target, y, finish, gates
+                )
+        else:
+            for o in range(n_out):
+                bias = bias_at + o if bias_at >= 0 else -1
+                y = (first_out + o) * STRIDE + r
+                _one_output(weights, at + o * out_stride, in_stride, bias, source, x, n_in, target, y, finish, gates)
 
 
 @jit
-def _add_4_by_4(
-    weights: Array, p: int, s: int, t: int, source: Array, a: int, target: Array, z: int, rows: int
+def _four_outputs(
+    weights: Array,
+    p: int,
+    s: int,
+    t: int,
+    bias: int,
+    source: Array,
+    x: int,
+    n_in: int,
+    target: Array,
+    y: int,
+    finish: int,
+    gates: Array,
 ) -> None:
-    w00, w01, w02, w03 = weights[p], weights[p + t], weights[p + 2 * t], weights[p + 3 * t]
-    p += s
-    w10, w11, w12, w13 = weights[p], weights[p + t], weights[p + 2 * t], weights[p + 3 * t]
-    p += s
-    w20, w21, w22, w23 = weights[p], weights[p + t], weights[p + 2 * t], weights[p + 3 * t]
-    p += s
-    w30, w31, w32, w33 = weights[p], weights[p + t], weights[p + 2 * t], weights[p + 3 * t]
-    x = source[a * BLOCK : (a + 4) * BLOCK]
-    y = target[z * BLOCK : (z + 4) * BLOCK]
-    for r in range(min(rows, BLOCK)):
-        x0, x1, x2, x3 = x[r], x[BLOCK + r], x[2 * BLOCK + r], x[3 * BLOCK + r]
-        y[r] += w00 * x0 + w01 * x1 + w02 * x2 + w03 * x3
-        y[BLOCK + r] += w10 * x0 + w11 * x1 + w12 * x2 + w13 * x3
-        y[2 * BLOCK + r] += w20 * x0 + w21 * x1 + w22 * x2 + w23 * x3
-        y[3 * BLOCK + r] += w30 * x0 + w31 * x1 + w32 * x2 + w33 * x3
+    lanes = lanes_of(source)
+    zero = splat(source.dtype.type(0))
+    a0, a1, a2, a3 = zero, zero, zero, zero
+    if bias >= 0:
+        a0, a1, a2, a3 = (
+            repeat(weights, bias),
+            repeat(weights, bias + 1),
+            repeat(weights, bias + 2),
+            repeat(weights, bias + 3),
+        )
+    b0, b1, b2, b3 = a0, a1, a2, a3
+    for _ in range(n_in):
+        left, right = load(source, x), load(source, x + lanes)
+        w = repeat(weights, p)
+        a0 += w * left
+        b0 += w * right
+        w = repeat(weights, p + s)
+        a1 += w * left
+        b1 += w * right
+        w = repeat(weights, p + 2 * s)
+        a2 += w * left
+        b2 += w * right
+        w = repeat(weights, p + 3 * s)
+        a3 += w * left
+        b3 += w * right
+        p += t
+        x += STRIDE
+    _finish(a0, b0, target, y, finish, gates)
+    _finish(a1, b1, target, y + STRIDE, finish, gates)
+    _finish(a2, b2, target, y + 2 * STRIDE, finish, gates)
+    _finish(a3, b3, target, y + 3 * STRIDE, finish, gates)
 
 
 @jit
-def _add_4_by_1(weights: Array, p: int, s: int, source: Array, a: int, target: Array, z: int, rows: int) -> None:
-    w0, w1, w2, w3 = weights[p], weights[p + s], weights[p + 2 * s], weights[p + 3 * s]
-    x = source[a * BLOCK : (a + 1) * BLOCK]
-    y = target[z * BLOCK : (z + 4) * BLOCK]
-    for r in range(min(rows, BLOCK)):
-        x0 = x[r]
-        y[r] += w0 * x0
-        y[BLOCK + r] += w1 * x0
-        y[2 * BLOCK + r] += w2 * x0
-        y[3 * BLOCK + r] += w3 * x0
+def _one_output(
+    weights: Array,
+    p: int,
+    t: int,
+    bias: int,
+    source: Array,
+    x: int,
+    n_in: int,
+    target: Array,
+    y: int,
+    finish: int,
+    gates: Array,
+) -> None:
+    lanes = lanes_of(source)
+    a = splat(source.dtype.type(0))
+    if bias >= 0:
+        a = repeat(weights, bias)
+    b = a
+    for _ in range(n_in):
+        w = repeat(weights, p)
+        a += w * load(source, x)
+        b += w * load(source, x + lanes)
+        p += t
+        x += STRIDE
+    _finish(a, b, target, y, finish, gates)
 
 
 @jit
-def _add_1_by_1(weight: float, source: Array, a: int, target: Array, z: int, rows: int) -> None:
-    x = source[a * BLOCK : (a + 1) * BLOCK]
-    y = target[z * BLOCK : (z + 1) * BLOCK]
-    for r in range(min(rows, BLOCK)):
-        y[r] += weight * x[r]
+def _finish(left: Any, right: Any, target: Array, y: int, finish: int, gates: Array) -> None:
+    lanes = lanes_of(target)
+    zero = splat(target.dtype.type(0))
+    if finish == RELU_AFTER:
+        left, right = at_least(left, zero), at_least(right, zero)
+    elif finish == RELU_BACK:
+        left = choose_above(load(gates, y), zero, left, zero)
+        right = choose_above(load(gates, y + lanes), zero, right, zero)
+    store(target, y, left)
+    store(target, y + lanes, right)
 
 
 @jit
@@ -138,88 +204,118 @@ def add_weight_gradient(
     rows: int,
 ) -> None:
     """Add ``Σ_rows delta_o · source_i`` to the gradient of the weight from input i to output o."""
-    o = 0
-    while o + 4 <= n_out:
-        i = 0
-        while i + 4 <= n_in:
-            _dot_4_by_4(deltas, first_out + o, source, first_in + i, gradient, at + o * n_in + i, n_in, rows)
-            i += 4
-        while i < n_in:
-            for k in range(4):
-                gradient[at + (o + k) * n_in + i] += _dot(deltas, first_out + o + k, source, first_in + i, rows)
-            i += 1
-        o += 4
-    while o < n_out:
-        for k in range(n_in):
-            gradient[at + o * n_in + k] += _dot(deltas, first_out + o, source, first_in + k, rows)
-        o += 1
+    if n_in < 4:
+        for o in range(n_out):
+            for i in range(n_in):
+                gradient[at + o * n_in + i] += _dot(deltas, first_out + o, source, first_in + i, rows)
+        return
+    for first in range(0, n_in, 4):
+        i = min(first, n_in - 4)
+        if n_out < 4:
+            for o in range(n_out):
+                _dot_1_by_4(deltas, first_out + o, source, first_in + i, gradient, at + o * n_in + i, first - i, rows)
+            continue
+        for begin in range(0, n_out, 4):
+            o = min(begin, n_out - 4)
+            _dot_4_by_4(
+                deltas,
+                first_out + o,
+                source,
+                first_in + i,
+                gradient,
+                at + o * n_in + i,
+                n_in,
+                begin - o,
+                first - i,
+                rows,
+            )
 
 
 @jit
-def _dot_4_by_4(deltas: Array, d: int, source: Array, a: int, gradient: Array, p: int, n_in: int, rows: int) -> None:
-    x = source[a * BLOCK : (a + 4) * BLOCK]
-    y = deltas[d * BLOCK : (d + 4) * BLOCK]
-    zero = source.dtype.type(0)
+def _dot_4_by_4(
+    deltas: Array,
+    d: int,
+    source: Array,
+    a: int,
+    gradient: Array,
+    p: int,
+    n_in: int,
+    done_out: int,
+    done_in: int,
+    rows: int,
+) -> None:
+    """Do four outputs and inputs, of which the first ``done_out`` and ``done_in`` have been done before."""
+    lanes = lanes_of(source)
+    zero = splat(source.dtype.type(0))
     s00, s01, s02, s03 = zero, zero, zero, zero
     s10, s11, s12, s13 = zero, zero, zero, zero
     s20, s21, s22, s23 = zero, zero, zero, zero
     s30, s31, s32, s33 = zero, zero, zero, zero
-    for r in range(min(rows, BLOCK)):
-        x0, x1, x2, x3 = x[r], x[BLOCK + r], x[2 * BLOCK + r], x[3 * BLOCK + r]
-        y0, y1, y2, y3 = y[r], y[BLOCK + r], y[2 * BLOCK + r], y[3 * BLOCK + r]
-        s00 += y0 * x0
-        s01 += y0 * x1
-        s02 += y0 * x2
-        s03 += y0 * x3
-        s10 += y1 * x0
-        s11 += y1 * x1
-        s12 += y1 * x2
-        s13 += y1 * x3
-        s20 += y2 * x0
-        s21 += y2 * x1
-        s22 += y2 * x2
-        s23 += y2 * x3
-        s30 += y3 * x0
-        s31 += y3 * x1
-        s32 += y3 * x2
-        s33 += y3 * x3
-    gradient[p] += s00
-    gradient[p + 1] += s01
-    gradient[p + 2] += s02
-    gradient[p + 3] += s03
-    p += n_in
-    gradient[p] += s10
-    gradient[p + 1] += s11
-    gradient[p + 2] += s12
-    gradient[p + 3] += s13
-    p += n_in
-    gradient[p] += s20
-    gradient[p + 1] += s21
-    gradient[p + 2] += s22
-    gradient[p + 3] += s23
-    p += n_in
-    gradient[p] += s30
-    gradient[p + 1] += s31
-    gradient[p + 2] += s32
-    gradient[p + 3] += s33
+    x = a * STRIDE
+    y = d * STRIDE
+    for r in range(0, rows, lanes):
+        x0, x1, x2, x3 = (
+            load(source, x + r),
+            load(source, x + STRIDE + r),
+            load(source, x + 2 * STRIDE + r),
+            load(source, x + 3 * STRIDE + r),
+        )
+        delta = load(deltas, y + r)
+        s00 += delta * x0
+        s01 += delta * x1
+        s02 += delta * x2
+        s03 += delta * x3
+        delta = load(deltas, y + STRIDE + r)
+        s10 += delta * x0
+        s11 += delta * x1
+        s12 += delta * x2
+        s13 += delta * x3
+        delta = load(deltas, y + 2 * STRIDE + r)
+        s20 += delta * x0
+        s21 += delta * x1
+        s22 += delta * x2
+        s23 += delta * x3
+        delta = load(deltas, y + 3 * STRIDE + r)
+        s30 += delta * x0
+        s31 += delta * x1
+        s32 += delta * x2
+        s33 += delta * x3
+    if done_out < 1:
+        add_sums(gradient, p, s00, s01, s02, s03, done_in)
+    if done_out < 2:
+        add_sums(gradient, p + n_in, s10, s11, s12, s13, done_in)
+    if done_out < 3:
+        add_sums(gradient, p + 2 * n_in, s20, s21, s22, s23, done_in)
+    add_sums(gradient, p + 3 * n_in, s30, s31, s32, s33, done_in)
+
+
+@jit
+def _dot_1_by_4(deltas: Array, d: int, source: Array, a: int, gradient: Array, p: int, done_in: int, rows: int) -> None:
+    zero = splat(source.dtype.type(0))
+    s0, s1, s2, s3 = zero, zero, zero, zero
+    x = a * STRIDE
+    for r in range(0, rows, lanes_of(source)):
+        delta = load(deltas, d * STRIDE + r)
+        s0 += delta * load(source, x + r)
+        s1 += delta * load(source, x + STRIDE + r)
+        s2 += delta * load(source, x + 2 * STRIDE + r)
+        s3 += delta * load(source, x + 3 * STRIDE + r)
+    add_sums(gradient, p, s0, s1, s2, s3, done_in)
 
 
 @jit
 def _dot(deltas: Array, d: int, source: Array, a: int, rows: int) -> float:
-    x = source[a * BLOCK : (a + 1) * BLOCK]
-    y = deltas[d * BLOCK : (d + 1) * BLOCK]
-    total = source.dtype.type(0)
-    for r in range(min(rows, BLOCK)):
-        total += x[r] * y[r]
-    return total
+    s = splat(source.dtype.type(0))
+    for r in range(0, rows, lanes_of(source)):
+        s += load(deltas, d * STRIDE + r) * load(source, a * STRIDE + r)
+    return total(s)
 
 
 @jit
 def add_row_sums(deltas: Array, first: int, count: int, gradient: Array, at: int, rows: int) -> None:
     """Add each unit's sum over rows to the gradient of its bias."""
     for o in range(count):
-        y = deltas[(first + o) * BLOCK : (first + o + 1) * BLOCK]
-        total = deltas.dtype.type(0)
-        for r in range(min(rows, BLOCK)):
-            total += y[r]
-        gradient[at + o] += total
+        s = splat(deltas.dtype.type(0))
+        for r in range(0, rows, lanes_of(deltas)):
+            s += load(deltas, (first + o) * STRIDE + r)
+        gradient[at + o] += total(s)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from plr._codes import Formula
 from plr._jit import jit
-from plr.learners.network._blocks import BLOCK
+from plr.learners.network._blocks import STRIDE
 from plr.weighting._formula import may_miss, row
 from plr.weighting._noise import row_spread, row_total
 
@@ -75,27 +75,47 @@ def block_loss(
     of how probable it is that rows have their truth.
     """
     incomplete = may_miss(formula, state)
+    fixed = sets.fixed if use_fixed else sets.fixed[:0]
     for r in range(rows):
         i = rows_at[r]
         importance = sample_weight[i] if sample_weight.size > 0 else 1.0
         start = sets.offsets[i]
         stop = sets.offsets[i + 1]
-        candidates = sets.values[start:stop]
-        prior = sets.prior[start:stop]
-        log_q = sets.log_q[start:stop]
-        shares = weights[: stop - start]
         if head.kind == DENSITY:
             value = _density_row(
-                head, candidates, prior, log_q, outputs, first, count, r, deltas, shares, factor * importance
+                head,
+                sets.values[start:stop],
+                sets.prior[start:stop],
+                sets.log_q[start:stop],
+                outputs,
+                first,
+                count,
+                r,
+                deltas,
+                weights,
+                factor * importance,
             )
         else:
-            prediction = float(outputs[first * BLOCK + r])
-            fixed = sets.fixed[start:stop] if use_fixed else sets.fixed[:0]
-            value, slope, _ = row(formula, incomplete, prediction, candidates, prior, log_q, fixed, state, shares)
-            deltas[first * BLOCK + r] = factor * importance * slope
+            prediction = np.float64(outputs[first * STRIDE + r])
+            value, slope, _, scale = row(
+                formula,
+                incomplete,
+                prediction,
+                sets.values,
+                sets.prior,
+                sets.log_q,
+                fixed,
+                start,
+                stop,
+                state,
+                weights,
+                0,
+            )
+            deltas[first * STRIDE + r] = factor * importance * slope
             if learn_scale:
-                totals[2] += importance * row_spread(formula, prediction, candidates, state, shares)
-                totals[3] += importance * (row_total(shares) if incomplete else 1.0)
+                spread = row_spread(formula, prediction, sets.values, start, stop, state, weights, 0)
+                totals[2] += importance * scale * spread
+                totals[3] += importance * (scale * row_total(weights, 0, stop - start) if incomplete else 1.0)
         totals[0] += importance * value
         totals[1] += importance
 
@@ -116,19 +136,19 @@ def _density_row(
 ) -> float:
     highest = -np.inf
     for k in range(count):
-        highest = max(highest, float(outputs[(first + k) * BLOCK + r]))
+        highest = max(highest, float(outputs[(first + k) * STRIDE + r]))
     total = 0.0
     for k in range(count):
         # The delta array holds the unnormalised probabilities until the gradient replaces them.
-        e = math.exp(outputs[(first + k) * BLOCK + r] - highest)
-        deltas[(first + k) * BLOCK + r] = e
+        e = math.exp(outputs[(first + k) * STRIDE + r] - highest)
+        deltas[(first + k) * STRIDE + r] = e
         total += e
 
     likelihood = 0.0
     for j in range(candidates.size):
         left, fraction = _place(head, count, candidates[j])
-        height = (1.0 - fraction) * deltas[(first + left) * BLOCK + r] * _peak(left, count)
-        height += fraction * deltas[(first + left + 1) * BLOCK + r] * _peak(left + 1, count)
+        height = (1.0 - fraction) * deltas[(first + left) * STRIDE + r] * _peak(left, count)
+        height += fraction * deltas[(first + left + 1) * STRIDE + r] * _peak(left + 1, count)
         share = prior[j] if prior.size > 0 else 1.0 / candidates.size
         if log_q.size > 0:
             share *= math.exp(-log_q[j])
@@ -137,15 +157,15 @@ def _density_row(
     likelihood = max(likelihood, _SMALLEST)
 
     for k in range(count):
-        deltas[(first + k) * BLOCK + r] *= factor / total
+        deltas[(first + k) * STRIDE + r] *= factor / total
     for j in range(candidates.size):
         left, fraction = _place(head, count, candidates[j])
-        lower = (1.0 - fraction) * math.exp(outputs[(first + left) * BLOCK + r] - highest) * _peak(left, count)
-        upper = fraction * math.exp(outputs[(first + left + 1) * BLOCK + r] - highest) * _peak(left + 1, count)
+        lower = (1.0 - fraction) * math.exp(outputs[(first + left) * STRIDE + r] - highest) * _peak(left, count)
+        upper = fraction * math.exp(outputs[(first + left + 1) * STRIDE + r] - highest) * _peak(left + 1, count)
         if lower + upper > 0.0:
             responsibility = factor * shares[j] / likelihood / (lower + upper)
-            deltas[(first + left) * BLOCK + r] -= responsibility * lower
-            deltas[(first + left + 1) * BLOCK + r] -= responsibility * upper
+            deltas[(first + left) * STRIDE + r] -= responsibility * lower
+            deltas[(first + left + 1) * STRIDE + r] -= responsibility * upper
     return -math.log(likelihood / (total * head.width))
 
 

@@ -8,8 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._jit import jit
-from plr.learners.network._activations import apply_activation, apply_derivative
-from plr.learners.network._blocks import BLOCK, add_product, add_row_sums, add_weight_gradient, fill
+from plr.learners.network._activations import RELU, apply_activation, apply_derivative
+from plr.learners.network._blocks import (
+    BLOCK,
+    RELU_AFTER,
+    RELU_BACK,
+    STRIDE,
+    add_row_sums,
+    add_weight_gradient,
+    padded,
+    product,
+)
 
 __all__ = ["Layout", "backward", "forward", "run"]
 
@@ -35,10 +44,24 @@ def forward(layout: Layout, parameters: Array, values: Array, inputs: Array, row
         n_in = layout.sizes[layer]
         n_out = layout.sizes[layer + 1]
         target = first + n_in
-        for o in range(n_out):
-            fill(values, target + o, parameters[at + n_in * n_out + o], rows)
-        add_product(parameters, at, n_in, 1, values, first, n_in, values, target, n_out, rows)
-        if layer < layers - 1:
+        rectified = layer < layers - 1 and layout.activations[layer] == RELU
+        product(
+            parameters,
+            at,
+            n_in,
+            1,
+            at + n_in * n_out,
+            values,
+            first,
+            n_in,
+            values,
+            target,
+            n_out,
+            RELU_AFTER if rectified else 0,
+            values,
+            rows,
+        )
+        if layer < layers - 1 and not rectified:
             apply_activation(layout.activations[layer], values, inputs, target, n_out, rows)
         at += n_in * n_out + n_out
         first = target
@@ -55,6 +78,9 @@ def backward(
     first = 0
     for layer in range(layers):
         first += layout.sizes[layer]
+    for o in range(layout.sizes[layers]):
+        for r in range(rows, padded(rows)):
+            deltas[(first + o) * STRIDE + r] = 0
     for layer in range(layers - 1, -1, -1):
         n_in = layout.sizes[layer]
         n_out = layout.sizes[layer + 1]
@@ -63,10 +89,25 @@ def backward(
         add_weight_gradient(deltas, first, n_out, values, source, n_in, gradient, at, rows)
         add_row_sums(deltas, first, n_out, gradient, at + n_in * n_out, rows)
         if layer > 0:
-            for i in range(n_in):
-                fill(deltas, source + i, 0.0, rows)
-            add_product(parameters, at, 1, n_in, deltas, first, n_out, deltas, source, n_in, rows)
-            apply_derivative(layout.activations[layer - 1], values, inputs, deltas, source, n_in, rows)
+            rectified = layout.activations[layer - 1] == RELU
+            product(
+                parameters,
+                at,
+                1,
+                n_in,
+                -1,
+                deltas,
+                first,
+                n_out,
+                deltas,
+                source,
+                n_in,
+                RELU_BACK if rectified else 0,
+                values,
+                rows,
+            )
+            if not rectified:
+                apply_derivative(layout.activations[layer - 1], values, inputs, deltas, source, n_in, rows)
         first = source
 
 
@@ -77,8 +118,8 @@ def run(layout: Layout, parameters: Array, features: Array, values: Array, input
         rows = min(BLOCK, features.shape[0] - begin)
         for r in range(rows):
             for c in range(features.shape[1]):
-                values[c * BLOCK + r] = features[begin + r, c]
+                values[c * STRIDE + r] = features[begin + r, c]
         first = forward(layout, parameters, values, inputs, rows)
         for k in range(out.shape[1]):
             for r in range(rows):
-                out[begin + r, k] = values[(first + k) * BLOCK + r]
+                out[begin + r, k] = values[(first + k) * STRIDE + r]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from plr._codes import MISSING, SCALE, Formula
 from plr._jit import jit
-from plr.learners.network._blocks import BLOCK
+from plr.learners.network._blocks import BLOCK, load_rows
 from plr.learners.network._heads import SCALAR, Head, Sets
 from plr.learners.network._optimizers import update
 from plr.learners.network._passes import Layout
@@ -134,15 +134,6 @@ class Monitor(NamedTuple):
 
 
 @jit
-def _load(features: Array, rows_at: Integers, rows: int, values: Array) -> None:
-    """Copy rows into the first units of a block, feature-major."""
-    for r in range(rows):
-        i = rows_at[r]
-        for c in range(features.shape[1]):
-            values[c * BLOCK + r] = features[i, c]
-
-
-@jit
 def batch_gradient(
     stages: Stages,
     layout: Layout,
@@ -163,7 +154,7 @@ def batch_gradient(
     for begin in range(0, rows_at.size, BLOCK):
         block = rows_at[begin : begin + BLOCK]
         rows = block.size
-        _load(features, block, rows, memory.values)
+        load_rows(features, block, rows, memory.values)
         first = stages.forward(layout, memory.parameters, memory.values, memory.inputs, rows)
         stages.block_loss(
             head,
@@ -243,7 +234,7 @@ def _validate(
         totals[:] = 0.0
         for begin in range(0, rows, BLOCK):
             block = monitor.order[begin : begin + BLOCK]
-            _load(monitor.features, block, block.size, memory.values)
+            load_rows(monitor.features, block, block.size, memory.values)
             first = stages.forward(layout, memory.parameters, memory.values, memory.inputs, block.size)
             stages.block_loss(
                 head,
@@ -306,7 +297,7 @@ def _mean_evidence(stages: Stages, monitor: Monitor) -> float:
     )
     met = 1.0
     if monitor.state[MISSING] > 0.0:
-        met = row_total(monitor.weights[: sets.values.size]) / monitor.buffer.size
+        met = row_total(monitor.weights, 0, sets.values.size) / monitor.buffer.size
     if met > 0.0:
         monitor.state[SCALE] = next_scale(monitor.noise, _mean(monitor.buffer) / met, 1e-12)
     if monitor.learn_missing:

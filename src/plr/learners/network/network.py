@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._vectors import DOUBLES
 from plr.candidates import CandidateSets
 from plr.errors import DivergenceError
 from plr.learners.network._activations import ACTIVATIONS
-from plr.learners.network._blocks import BLOCK
+from plr.learners.network._blocks import STRIDE
 from plr.learners.network._heads import SCALAR, Head, Sets
 from plr.learners.network._optimizers import OPTIMIZERS
-from plr.learners.network._passes import Layout
+from plr.learners.network._passes import Layout, run
 from plr.learners.network._stages import get_stages
 from plr.learners.network._training import (
     BY_EVIDENCE,
@@ -31,6 +31,7 @@ from plr.learners.network._training import (
     Plan,
     train,
 )
+from plr.learners.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.losses import Squared
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import NOTHING, Rule, frozen
@@ -108,11 +109,12 @@ class Network:
 
     def outputs(self, features: Array) -> Floats:
         """Return the outputs for each row, one column per output unit."""
-        rows = np.ascontiguousarray(features, dtype=self.parameters.dtype)
+        # The kernel itself: a stage's pointer runs as plain Python when it is Python that calls it.
+        rows = np.require(features, dtype=self.parameters.dtype, requirements=["C", "A", "W"])
         out = np.empty((len(rows), int(self.layout.sizes[-1])))
-        units = int(self.layout.sizes.sum()) * BLOCK
-        values, inputs = np.zeros(units, rows.dtype), np.zeros(units, rows.dtype)
-        get_stages(rows.dtype.name).run(self.layout, self.parameters, rows, values, inputs, out)
+        units = int(self.layout.sizes.sum()) * STRIDE
+        values, inputs = _aligned(units, rows.dtype), _aligned(units, rows.dtype)
+        run(self.layout, self.parameters, rows, values, inputs, out)
         return out
 
     def predict(self, features: Array) -> Floats:
@@ -136,16 +138,6 @@ def kernel_sets(S: CandidateSets, *, log_q: Floats | None = None, fixed: Floats 
     """Return candidate sets as the kernels take them."""
     optional = (NOTHING if part is None else part for part in (S.prior, log_q, fixed))
     return Sets(frozen(S.values), frozen(S.offsets), *(frozen(part) for part in optional))
-
-
-def initial_parameters(sizes: list[int], random: np.random.Generator) -> Floats:
-    """Draw weights and biases uniformly within 1/√(inputs), layer by layer, as PyTorch's linear layers do."""
-    parts = []
-    for n_in, n_out in pairwise(sizes):
-        bound = 1.0 / np.sqrt(n_in)
-        parts.append(random.uniform(-bound, bound, n_in * n_out))
-        parts.append(random.uniform(-bound, bound, n_out))
-    return np.concatenate(parts)
 
 
 def train_network(
@@ -205,22 +197,24 @@ def train_network(
         budget = max(1, int(budget * min(_SECONDS_BETWEEN_LOOKS / max(taken, 1e-9), 8.0)))
         done = int(memory.counters[0])
         if done and not np.isfinite(memory.history[done - 1]):
-            raise _diverged(f"The training loss became {memory.history[done - 1]}", done, plan)
+            what = f"The training loss became {memory.history[done - 1]}"
+            raise diverged(what, done, plan.epochs, plan.learning_rate)
         if callback is not None and done:
             callback(Progress(done, plan.epochs, float(memory.history[done - 1])))
     # The last step comes after the last loss.
     if not np.isfinite(memory.parameters).all():
-        raise _diverged("The network's parameters became infinite", int(memory.counters[0]), plan)
+        raise diverged(PARAMETERS, int(memory.counters[0]), plan.epochs, plan.learning_rate)
     if (monitor.best_epoch[monitor.wanted] < 0).any():
-        raise DivergenceError("No epoch has a finite score on the validation rows; look for values far out of range.")
+        raise DivergenceError(NO_SCORE)
     return _collect(layout, memory, monitor)
 
 
-def _diverged(what: str, epoch: int, plan: Plan) -> DivergenceError:
-    return DivergenceError(
-        f"{what} in epoch {epoch} of {plan.epochs}, at learning rate {plan.learning_rate:g}. Try a smaller "
-        f"learning_rate, or scale_target=True if it is off."
-    )
+def _aligned(size: int, dtype: Any) -> Array:
+    """Return zeros that begin where a cache line does: vectors that straddle two lines take twice as long to load."""
+    line = 64
+    raw = np.zeros(size * np.dtype(dtype).itemsize + line, np.uint8)
+    begin = -raw.ctypes.data % line
+    return raw[begin : begin + size * np.dtype(dtype).itemsize].view(dtype)
 
 
 def _make_memory(
@@ -232,16 +226,16 @@ def _make_memory(
     settings: Settings,
     random: np.random.Generator,
 ) -> Memory:
-    block = units * BLOCK
+    block = units * STRIDE
     return Memory(
         parameters=parameters.copy(),
         gradient=np.zeros_like(parameters),
         first=np.zeros_like(parameters),
         second=np.zeros_like(parameters),
-        values=np.zeros(block, parameters.dtype),
+        values=_aligned(block, parameters.dtype),
         inputs=np.zeros(block if "silu" in settings.activations else 0, parameters.dtype),
-        deltas=np.zeros(block, parameters.dtype),
-        weights=np.empty(largest_set),
+        deltas=_aligned(block, parameters.dtype),
+        weights=_aligned(largest_set + DOUBLES, np.float64),
         order=np.arange(rows, dtype=np.int64),
         counters=np.zeros(4, dtype=np.int64),
         random=random.integers(0, 2**63, 1).astype(np.uint64),
