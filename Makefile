@@ -1,6 +1,7 @@
 # make run    the quick benchmark on the seven real data sets: table on the screen, page under runs/quick/report
 # make test   everything the tests check
 # make lint   ruff and mypy
+# make docs   the documentation as a site under site/
 # Each makes .venv by itself; all it needs is Python 3.11 or later with pip.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -8,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint bench learners theory clean
+.PHONY: run test lint docs bench learners theory clean
 
 run: $(VENV)/.runs
 	$(BIN)/plr benchmark --preset quick --out runs/quick
@@ -22,6 +23,9 @@ lint: $(VENV)/.tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(VENV)/.tests
 	$(BIN)/python benchmarks/bench_training.py --out results/speed
 	$(BIN)/python benchmarks/bench_boosting.py --out results/speed
@@ -34,7 +38,7 @@ theory: $(VENV)/.runs
 	$(BIN)/python benchmarks/theory.py --out results/theory
 
 clean:
-	rm -rf $(VENV) runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) runs site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -48,7 +52,11 @@ $(VENV)/.runs: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.tests: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[torch,datasets,report,skops,dev]'
-	touch $@ $(VENV)/.runs
+	touch $@ $(VENV)/.runs $(VENV)/.docs
+
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]'
+	touch $@
 
 .PHONY: identification
 
