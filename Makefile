@@ -2,6 +2,7 @@
 # make test   everything the tests check
 # make lint   ruff and mypy
 # make bench  how fast everything is, into results/speed
+# make docs   the documentation as a site under site/
 # Each makes .venv by itself; all it needs is Python 3.11 or later with pip.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -9,7 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint bench learners theory clean
+.PHONY: run test lint docs bench learners theory clean
 
 run: $(VENV)/.runs
 	$(BIN)/plr benchmark --preset quick --out runs/quick
@@ -23,6 +24,9 @@ lint: $(VENV)/.tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(VENV)/.tests
 	for name in training paper boosting default scaling user; do \
 		$(BIN)/python benchmarks/bench_$$name.py --out results/speed || failed="$$failed $$name"; \
@@ -35,7 +39,7 @@ theory: $(VENV)/.runs
 	$(BIN)/python benchmarks/theory.py --out results/theory
 
 clean:
-	rm -rf $(VENV) runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) runs site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -49,10 +53,18 @@ $(VENV)/.runs: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.tests: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[torch,datasets,report,skops,dev]'
-	touch $@ $(VENV)/.runs
+	touch $@ $(VENV)/.runs $(VENV)/.docs
 
-.PHONY: identification
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+.PHONY: identification uncertainty
 
 identification: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.identification run --jobs 2
 	$(BIN)/python -m benchmarks.identification tables
+
+uncertainty: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.uncertainty run --jobs 2
+	$(BIN)/python -m benchmarks.uncertainty tables

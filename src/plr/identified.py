@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.selection import NoiseModel
 
-__all__ = ["Identification", "identification"]
+if TYPE_CHECKING:
+    from plr.selection import NoiseModel
+
+__all__ = ["DOUBTFUL", "SETTLED", "Identification", "identification"]
 
 Floats = NDArray[np.float64]
+
+SETTLED, DOUBTFUL = 0.95, 0.8
+"""From the first probability on a row is settled, and below the second it is in doubt."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -128,6 +128,7 @@ def _one(_prediction: float, _value: float) -> float:
 
 
 LOSSES: dict[str, Callable[[], Loss]] = {"absolute": Absolute, "huber": Huber, "squared": Squared}
+"""Losses that go by a name."""
 
 
 def get_loss(loss: object) -> Loss:

@@ -39,7 +39,7 @@ def labelled_table(path, rows):
             writer.writerow([f"M{row:04d}", f"2024-{1 + row % 12:02d}-{1 + row % 28:02d}", kind, gap, f"{usage:.1f}"])
 
 
-def test_from_generate_to_evaluate(plr, tmp_path):
+def test_from_generate_to_report(plr, tmp_path):
     labelled_table(tmp_path / "meters.csv", 180)
     plr("generate", "meters.csv", "--target", "usage", "-o", "all.csv", "--truth-column", "true_usage")
     lines = (tmp_path / "all.csv").read_text().splitlines()
@@ -71,7 +71,10 @@ def test_from_generate_to_evaluate(plr, tmp_path):
     found = json.loads(plr("evaluate", "model.plr", "test.csv", "--truth", "true_usage", "--json").stdout)
     assert found["r2"] > 0.8
     assert found["identification"]["accuracy_with_several"] > 0.8
-    written = {"all.csv", "answers.csv", "chosen.jsonl", "model.plr", "predicted.parquet"}
+    assert plr("report", "model.plr", "-o", "page.html").stdout == "page.html\n"
+    found = json.loads(plr("report", "model.plr", "--data", "test.csv", "-o", "page.html", "--json").stdout)
+    assert found["facts"]["checks"]["rows"] == 40
+    written = {"all.csv", "answers.csv", "chosen.jsonl", "model.plr", "page.html", "predicted.parquet"}
     assert {path.name for path in tmp_path.iterdir()} == written | {"meters.csv", "train.csv", "test.csv"}
 
 

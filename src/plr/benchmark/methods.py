@@ -118,6 +118,7 @@ METHODS: dict[str, Method] = {
         Method("Posterior", "posterior", "squared"),
     )
 }
+"""The methods of the paper and `Posterior`, by name."""
 
 
 def get_method(name: str) -> Method:

@@ -24,6 +24,7 @@ MODELS: dict[str, Model] = {
     # A chain of linear layers is a linear model, but reaches raw labels far from zero; one layer does not in time.
     "linear": Model((20, 30, 10), ("identity", "identity", "identity")),
 }
+"""The models of the paper, by name."""
 
 
 def get_model(name: str) -> Model:

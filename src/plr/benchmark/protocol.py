@@ -239,6 +239,7 @@ PRESETS: dict[str, Protocol] = {
     "paper": dataclasses.replace(_PAPER, selection="last+truth"),
     "hard": dataclasses.replace(_PAPER, set_size="fixed"),
 }
+"""Protocols that go by a name."""
 
 
 def get_preset(name: str) -> Protocol:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plr.identified import DOUBTFUL, SETTLED
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -12,9 +14,6 @@ if TYPE_CHECKING:
     from plr.identified import Identification
 
 __all__ = ["DOUBTFUL", "SETTLED", "answer_names", "answers", "check_fits_format", "count_doubt", "write_answers"]
-
-SETTLED, DOUBTFUL = 0.95, 0.8
-"""From the first probability on a row is settled, and below the second it is in doubt."""
 
 
 def check_fits_format(table: pa.Table, out: Path | None) -> None:

@@ -67,6 +67,12 @@ def fit_command(
     intervals: Annotated[
         bool, typer.Option(help="Prepare for plr predict --interval, which takes as long as the fit itself.")
     ] = True,
+    page: Annotated[
+        bool,
+        typer.Option(
+            help="Keep the training rows' candidates, and what was found about them, in the model file, for plr report."
+        ),
+    ] = True,
     drop_empty: Annotated[bool, typer.Option("--drop-empty", help="Leave out rows without a candidate.")] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
     jobs: Annotated[
@@ -93,6 +99,7 @@ def fit_command(
             parts,
             identified=identified,
             intervals=intervals,
+            page=page,
             drop_empty=drop_empty,
             seed=seed,
             jobs=jobs,
@@ -115,6 +122,7 @@ def fit(
     *,
     identified: Path | None = None,
     intervals: bool = True,
+    page: bool = True,
     drop_empty: bool = False,
     seed: int = 0,
     jobs: int | None = None,
@@ -135,6 +143,7 @@ def fit(
         tell_columns,
         working,
     )
+    from plr.cli.model_report import page_of_training
     from plr.cli.roles import read_roles
     from plr.cli.tables import check_output, read_table
     from plr.datasets.targets import read_target
@@ -176,7 +185,7 @@ def fit(
         with working("Measuring how far off predictions are"):
             model.calibrate()
     doubt = None if found is None else count_doubt(found, sets)
-    description = {
+    description: dict[str, Any] = {
         "features": features.to_dict(),
         "target": roles.target,
         "truth": roles.truth[0] if roles.truth else None,
@@ -185,9 +194,17 @@ def fit(
         "source": data.name,
         "digest": digest(X, sets),
         "doubt": doubt,
-        "options": {**parts, "seed": seed, "intervals": intervals},
+        "roles": {role: named for role, named in asked.items() if named and role != "target"},
+        "options": {**parts, "seed": seed, "intervals": intervals, "drop_empty": drop_empty},
     }
-    save_model(model, out, extra={"table": description})
+    extra: dict[str, Any] = {"table": description}
+    if page:
+        with working("Preparing the page"):
+            ignored = [name for name in roles.aside if name not in {*roles.target, *roles.prior, *roles.truth}]
+            extra["page"] = page_of_training(
+                model, X, sets, rows, features, ignored=ignored, truth=description["truth"], source=data, seed=seed
+            )
+    save_model(model, out, extra=extra, training_rows=page)
     if identified is not None and found is not None:
         write_answers(table, found, sets, roles.target, data, identified, prefix)
     return {

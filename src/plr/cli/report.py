@@ -1,4 +1,4 @@
-"""``plr report``: tables, figures and a page of a benchmark's results."""
+"""``plr report``: the page of a model, or tables, figures and a page of a benchmark's results."""
 
 from __future__ import annotations
 
@@ -15,33 +15,99 @@ __all__ = ["report_command"]
 
 
 def report_command(
-    store: Annotated[Path, typer.Argument(help="Folder that plr benchmark wrote its results to.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write tables, figures and the page into.")],
+    subject: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STORE|MODEL", help="Folder that plr benchmark wrote its results to, or a model file of plr fit's."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="Folder for tables, figures and the page of a benchmark; HTML file for that of a model."
+        ),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="For a model: table whose rows the page is about.", show_default="the training rows"),
+    ] = None,
+    truth: Annotated[
+        str | None,
+        typer.Option(help="For a model: column of the table with true labels.", show_default="as the table says"),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="For a model: column or columns of candidates.", show_default="as in training"),
+    ] = None,
+    trust: Annotated[
+        str | None, typer.Option(help="For a model: types of foreign estimators that the file may hold: a,b,c.")
+    ] = None,
     selection: Annotated[
         str | None,
         typer.Option(
-            help="How epoch and hyper-parameters are chosen: last, loss, evidence, truth, or two joined by +, such as "
-            "last+truth.",
+            help="For a benchmark: how epoch and hyper-parameters are chosen: last, loss, evidence, truth, or two "
+            "joined by +, such as last+truth.",
             show_default="the preset's",
         ),
     ] = None,
     per: Annotated[
-        str, typer.Option(help="trial: each trial chooses its hyper-parameters; cell: all trials choose together.")
-    ] = "trial",
+        str | None,
+        typer.Option(
+            help="For a benchmark: trial: each trial chooses its hyper-parameters; cell: all trials choose together.",
+            show_default="trial",
+        ),
+    ] = None,
     notes: Annotated[
         Path | None,
         typer.Option(
-            help="CSV file of reasons for cells that disagree: columns dataset, model, method, false_labels, note."
+            help="For a benchmark: CSV file of reasons for cells that disagree: columns dataset, model, method, "
+            "false_labels, note."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written, and the counts, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written, and the figures, as JSON.")] = False,
 ) -> None:
-    """Write Tables 1 to 3, the figures and one page, published numbers beside measured ones.
+    """Write the page of a model, or tables, figures and a page of a benchmark's results.
 
-    Prints the paths of what was written, the page last.
+    The page of a model is one file: predictions against candidates, the rows still in doubt, what was done. That of a
+    benchmark has Tables 1 to 3, published numbers beside measured ones. Prints the paths of what was written.
 
-    Example: plr report runs/paper -o runs/paper/report
+    Examples: plr report model.plr -o page.html, plr report runs/paper -o runs/paper/report
     """
+    from plr.cli.model_report import is_model
+
+    if is_model(subject):
+        _refuse("a model", {"--selection": selection, "--per": per, "--notes": notes})
+        _report_model(subject, out, as_json, data=data, truth=truth, target=target, trust=trust)
+    else:
+        _refuse("a benchmark", {"--data": data, "--truth": truth, "--target": target, "--trust": trust})
+        _report_store(subject, out, as_json, selection, per or "trial", notes)
+
+
+def _refuse(subject: str, options: dict[str, object]) -> None:
+    from plr.errors import ParameterError
+
+    for option, value in options.items():
+        if value is not None:
+            raise ParameterError(f"{option} has no meaning for the report of {subject}; leave it out.")
+
+
+def _report_model(subject: Path, out: Path, as_json: bool, **choices: Any) -> None:
+    from plr.cli.common import spelled_as_options
+    from plr.cli.model_report import report_model, summarise_page
+
+    with spelled_as_options():
+        content = report_model(subject, out, **choices)
+    if as_json:
+        typer.echo(json.dumps(summarise_page(content, out)))
+        return
+    if content.rows is None:
+        typer.echo(
+            "The file keeps nothing about single rows; plr report MODEL --data DATA shows those of a table.", err=True
+        )
+    typer.echo(out)
+
+
+def _report_store(store: Path, out: Path, as_json: bool, selection: str | None, per: str, notes: Path | None) -> None:
     from plr._parameters import check_choice
     from plr.report import write_report
 

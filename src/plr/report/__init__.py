@@ -1,7 +1,8 @@
-"""What a benchmark found, to be read: tables, figures and one page that needs no network."""
+"""What was found, to be read: the results of a benchmark, and a model; pages that need no network."""
 
 from __future__ import annotations
 
+from plr.report.model_writing import training_rows, write_model_page
 from plr.report.writing import write_report
 
-__all__ = ["write_report"]
+__all__ = ["training_rows", "write_model_page", "write_report"]

@@ -16,7 +16,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def element(name: str, /, *content: str, **attributes: str | int | bool | None) -> Markup:
+def element(name: str, /, *content: str, **attributes: str | float | bool | None) -> Markup:
     """Return an element; content that is not `Markup` is escaped, attributes always are.
 
     Attribute names lose a trailing underscore, and other underscores become hyphens. True is an attribute without a

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 STARTS: dict[str, Callable[[], Start]] = {"density": Density, "sampled": Sampled}
+"""Starts that go by a name."""
 
 
 def get_start(start: object) -> Start | None:

@@ -38,6 +38,7 @@ WEIGHTINGS: dict[str, Callable[[], Weighting]] = {
     "posterior": Posterior,
     "progressive": Progressive,
 }
+"""Weightings that go by a name."""
 
 
 def get_weighting(weighting: object) -> Weighting:

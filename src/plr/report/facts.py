@@ -1,0 +1,164 @@
+"""What a page says about a model in numbers: how many rows are settled, how far off predictions are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.errors import ParameterError
+from plr.identified import DOUBTFUL, SETTLED
+from plr.report.rows import Rows
+from plr.uncertainty import Calibration
+
+__all__ = ["STATES", "Checks", "Facts", "find_facts", "half_width", "state_of", "states_of"]
+
+Floats = NDArray[np.float64]
+
+STATES = ("settled", "likely", "doubtful")
+"""How sure it is which candidate is true, from sure to unsure."""
+
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class Checks:
+    """How the model compares with true labels.
+
+    Attributes
+    ----------
+    rows : int
+        Rows with a true label.
+    several : int
+        Those of them with several candidates.
+    right : float or None
+        In which share of them the likeliest candidate is the true one.
+    rmse, mae : float
+    r2 : float or None
+    reliability : list of (said, came, count)
+        By bins of probability: the mean of it, the share of candidates that are true, and their number.
+    calibration_error : float
+        How far the two are apart, in the mean over candidates.
+    covered : float or None
+        The share of true labels in the 90 % interval; None for training rows, whose predictions know too much.
+    """
+
+    rows: int
+    several: int
+    right: float | None
+    rmse: float
+    mae: float
+    r2: float | None
+    reliability: list[tuple[float, float, int]]
+    calibration_error: float
+    covered: float | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The figures of a page.
+
+    Attributes
+    ----------
+    rows, several : int
+        All rows, and those whose candidates differ.
+    candidates : float
+        Per row, in the mean.
+    counts : dict of str to int
+        Rows with several candidates by how sure it is which one is true.
+    expected, chance : float or None
+        The share of those rows in which the likeliest candidate should be the true one, by the model's own
+        probabilities; and by chance.
+    checks : Checks or None
+    """
+
+    rows: int
+    several: int
+    candidates: float
+    counts: dict[str, int]
+    expected: float | None
+    chance: float | None
+    checks: Checks | None
+
+
+def find_facts(rows: Rows, calibration: Calibration | None, *, new: bool) -> Facts:
+    """Return the figures for some rows; ``new`` where the model was not fitted to them."""
+    several, weight = rows.several, rows.weight
+    among = weight[several]
+    found = states_of(rows.top[several])
+    counts = {state: round(float(among[found == place].sum())) for place, state in enumerate(STATES)}
+    there = float(among.sum())
+    return Facts(
+        rows=rows.total,
+        several=round(there),
+        candidates=float(np.average(rows.given, weights=weight)),
+        counts=counts,
+        expected=float(among @ rows.top[several]) / there if there else None,
+        chance=float(among @ (1.0 / rows.given[several])) / there if there else None,
+        checks=_checks(rows, calibration if new else None),
+    )
+
+
+def state_of(probability: float) -> str:
+    """Return how sure a choice of this probability is."""
+    return STATES[int(states_of(np.array([probability]))[0])]
+
+
+def states_of(probability: Floats) -> NDArray[np.int64]:
+    """Return places in `STATES`."""
+    return np.where(probability >= SETTLED, 0, np.where(probability >= DOUBTFUL, 1, 2))
+
+
+def half_width(calibration: Calibration | None, coverage: float = 0.9) -> float | None:
+    """Return how far true labels are from predictions, if that is known."""
+    if calibration is None:
+        return None
+    try:
+        return calibration.half_width(coverage)
+    except ParameterError:
+        # Too few rows for so high a coverage.
+        return None
+
+
+def _checks(rows: Rows, calibration: Calibration | None) -> Checks | None:
+    if rows.truth is None or not np.isfinite(rows.truth).any():
+        return None
+    rows = rows.take(np.flatnonzero(np.isfinite(rows.truth)))
+    truth: Any = rows.truth
+    weight = rows.weight / rows.weight.sum()
+    close = 1e-9 * max(float(np.abs(truth).max()), 1e-300)
+    is_true = np.abs(rows.values - truth[rows.row_index]) <= close
+    several = rows.several
+    off = np.abs(rows.prediction - truth)
+    with np.errstate(over="ignore"):
+        spread = float(weight @ (truth - weight @ truth) ** 2)
+        squared = float(weight @ off**2)
+    share = rows.weight[rows.row_index]
+    bins = np.minimum((rows.probabilities * _BINS).astype(np.int64), _BINS - 1)
+    counts, said, came = (
+        np.bincount(bins, part, _BINS) for part in (share, share * rows.probabilities, share * is_true)
+    )
+    filled = counts > 0
+    half = half_width(calibration)
+    covered = None
+    if half is not None:
+        widths = half * (rows.relative if rows.relative is not None else np.ones(len(rows)))
+        covered = float(weight @ (off <= widths))
+    return Checks(
+        rows=rows.total,
+        several=round(float(rows.weight[several].sum())),
+        right=float(np.average(is_true[rows.likeliest][several], weights=rows.weight[several]))
+        if several.any()
+        else None,
+        rmse=squared**0.5,
+        mae=float(weight @ off),
+        r2=1.0 - squared / spread if spread > 0 else None,
+        reliability=[
+            (float(one / count), float(other / count), round(float(count)))
+            for one, other, count in zip(said[filled], came[filled], counts[filled], strict=True)
+        ],
+        calibration_error=float(np.abs(said - came).sum() / counts.sum()),
+        covered=covered,
+    )

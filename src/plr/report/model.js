@@ -1,0 +1,175 @@
+"use strict";
+(() => {
+  const source = document.getElementById("rows-data");
+  if (!source) return;
+  const data = JSON.parse(source.textContent);
+  const count = data.number.length;
+  const table = document.getElementById("rows-table");
+  const body = table.tBodies[0];
+  const search = document.getElementById("rows-search");
+  const state = document.getElementById("rows-state");
+  const said = document.getElementById("rows-count");
+  const shownPage = document.getElementById("rows-page");
+  const previous = document.getElementById("rows-previous");
+  const next = document.getElementById("rows-next");
+  const kinds = ["settled", "likely", "doubtful"];
+
+  const begin = new Int32Array(count + 1);
+  const best = new Int32Array(count);
+  const top = new Float64Array(count);
+  const kind = data.state;
+  for (let row = 0; row < count; row++) {
+    begin[row + 1] = begin[row] + data.sizes[row];
+    best[row] = begin[row];
+    for (let at = begin[row]; at < begin[row + 1]; at++) if (data.shares[at] > data.shares[best[row]]) best[row] = at;
+    top[row] = data.shares[best[row]];
+  }
+  const texts = new Array(count);
+  const textOf = (row) => {
+    if (texts[row] === undefined) {
+      const parts = [data.number[row], ...data.columns.map((column) => column.cells[row])];
+      for (let at = begin[row]; at < begin[row + 1]; at++) parts.push(data.values[at]);
+      texts[row] = parts.join(" ").toLowerCase();
+    }
+    return texts[row];
+  };
+
+  const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+  const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+  const shown = (value) => {
+    const size = Math.abs(value);
+    let text = plain.format(size);
+    if (size !== 0 && (size < 1e-4 || size >= 1e12)) text = size.toExponential(3);
+    else if (size >= 1000) text = whole.format(size);
+    return value < 0 ? `−${text}` : text;
+  };
+  const percent = (share) => `${Math.round(100 * share)}%`;
+
+  const make = (name, content, className) => {
+    const made = document.createElement(name);
+    if (content !== undefined) made.textContent = content;
+    if (className) made.className = className;
+    return made;
+  };
+  const draw = (name, attributes, title) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (title) {
+      const words = document.createElementNS("http://www.w3.org/2000/svg", "title");
+      words.textContent = title;
+      made.append(words);
+    }
+    return made;
+  };
+  const across = (value) => {
+    const share = (value - data.ends[0]) / (data.ends[1] - data.ends[0] || 1);
+    return (6 + 188 * Math.min(Math.max(share, 0), 1)).toFixed(1);
+  };
+  const strip = (row) => {
+    const spoken = [];
+    for (let at = begin[row]; at < Math.min(begin[row + 1], begin[row] + 8); at++) {
+      spoken.push(`${shown(data.values[at])} ${percent(data.shares[at])}`);
+    }
+    const label = `Candidates: ${spoken.join(", ")}`;
+    const made = draw("svg", { viewBox: "0 0 200 28", role: "img", "aria-label": label, class: "strip" });
+    const middle = data.prediction[row];
+    if (data.half) {
+      const left = across(middle - data.half[row]), right = across(middle + data.half[row]);
+      made.append(draw("rect", { x: left, y: 9, width: right - left, height: 10, class: "band" }));
+    }
+    made.append(draw("path", { d: "M6 14H194", class: "axis" }));
+    made.append(draw("path", { d: `M${across(middle)} 4v20`, class: "prediction" }));
+    const order = [];
+    for (let at = begin[row]; at < begin[row + 1]; at++) if (at !== best[row]) order.push(at);
+    for (const at of [...order, best[row]]) {
+      const radius = (2.2 + 5 * Math.sqrt(data.shares[at])).toFixed(1);
+      const title = `${shown(data.values[at])}: ${percent(data.shares[at])}`;
+      const place = { cx: across(data.values[at]), cy: 14, r: radius, class: at === best[row] ? "chosen" : "other" };
+      made.append(draw("circle", place, title));
+    }
+    return made;
+  };
+  const line = (row) => {
+    const made = make("tr");
+    const number = make("th", String(data.number[row]));
+    number.scope = "row";
+    const context = data.columns.map((column) => make("td", column.cells[row], "text"));
+    made.append(number, ...context.slice(0, data.naming));
+    const drawn = make("td", undefined, "drawn");
+    drawn.append(strip(row));
+    const chosen = make("td", String(data.values[best[row]]));
+    if (data.slots) chosen.append(make("small", ` ${data.slots.names[data.slots.of[best[row]]] ?? ""}`));
+    const share = make("td", `${top[row].toFixed(2)} `);
+    share.append(make("small", data.words[kind[row]], kinds[kind[row]]));
+    const predicted = make("td", shown(data.prediction[row]));
+    if (data.by_row) predicted.append(make("small", ` ±${shown(data.half[row])}`));
+    made.append(drawn, chosen, share, predicted);
+    if (data.truth) made.append(make("td", data.truth[row] === null ? "" : String(data.truth[row])));
+    made.append(...context.slice(data.naming));
+    return made;
+  };
+
+  const compareTexts = new Intl.Collator("en", { numeric: true }).compare;
+  const keys = {
+    number: (row) => data.number[row],
+    value: (row) => data.values[best[row]],
+    share: (row) => (data.several[row] ? top[row] : 2),
+    prediction: (row) => data.prediction[row],
+    truth: (row) => data.truth[row] ?? Infinity,
+  };
+  data.columns.forEach((column, place) => { keys[`c${place}`] = (row) => column.cells[row]; });
+
+  let sort = "share", falling = false, page = 0, found = [];
+  const choose = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    found = [];
+    for (let row = 0; row < count; row++) {
+      if (state.value !== "" && (kind[row] !== Number(state.value) || !data.several[row])) continue;
+      if (words.every((word) => textOf(row).includes(word))) found.push(row);
+    }
+    const key = keys[sort];
+    const compare = (a, b) => {
+      const one = key(a), other = key(b);
+      const order = typeof one === "string" ? compareTexts(one, other) : one === other ? 0 : one < other ? -1 : 1;
+      return (falling ? -order : order) || a - b;
+    };
+    found.sort(compare);
+    page = 0;
+    show();
+  };
+  const show = () => {
+    const pages = Math.max(Math.ceil(found.length / data.page), 1);
+    const first = page * data.page;
+    const visible = found.slice(first, first + data.page);
+    body.replaceChildren(...visible.map(line));
+    const many = (number) => number.toLocaleString("en");
+    said.textContent = found.length
+      ? `Rows ${many(first + 1)} to ${many(first + visible.length)} of ${many(found.length)}` +
+        (found.length < count ? ` found, ${many(count)} in all.` : ".")
+      : "No row matches.";
+    shownPage.textContent = `Page ${page + 1} of ${pages}`;
+    previous.disabled = page === 0;
+    next.disabled = page + 1 >= pages;
+    for (const button of table.tHead.querySelectorAll("button")) {
+      const here = button.dataset.sort === sort;
+      button.closest("th").setAttribute("aria-sort", !here ? "none" : falling ? "descending" : "ascending");
+    }
+  };
+
+  for (const button of table.tHead.querySelectorAll("button")) {
+    button.addEventListener("click", () => {
+      falling = button.dataset.sort === sort ? !falling : false;
+      sort = button.dataset.sort;
+      choose();
+    });
+  }
+  let waiting = 0;
+  search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(choose, 120); });
+  search.form.addEventListener("submit", (event) => { event.preventDefault(); choose(); });
+  state.addEventListener("change", choose);
+  previous.addEventListener("click", () => { page -= 1; show(); });
+  next.addEventListener("click", () => { page += 1; show(); });
+  document.documentElement.classList.add("scripted");
+  for (const part of document.querySelectorAll(".controls, .pager")) part.hidden = false;
+  choose();
+})();

@@ -1,0 +1,320 @@
+"""The pictures on the page of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.report.charts import Chart, histogram_ticks, share_ticks, shown
+from plr.report.facts import STATES, Checks, Facts, half_width, states_of
+from plr.report.html import Markup, element
+from plr.report.importance import Importance
+from plr.report.rows import Rows
+from plr.uncertainty import Calibration
+
+__all__ = [
+    "candidates_chart",
+    "coverage_chart",
+    "importance_bars",
+    "probability_chart",
+    "reliability_chart",
+    "rounds_chart",
+    "stages_bars",
+    "strip",
+    "truth_chart",
+    "value_range",
+]
+
+Floats = NDArray[np.float64]
+
+WORDS = {"settled": "settled", "likely": "likely", "doubtful": "in doubt"}
+"""What a person reads for each of `STATES`."""
+
+_MOST_DOTS = 700
+_BINS = 20
+
+
+def value_range(rows: Rows, spare: float = 0.03) -> tuple[float, float]:
+    """Return where nearly all candidates and predictions are; what is beyond is drawn at the edge."""
+    values = np.concatenate([rows.values, rows.prediction])
+    low, high = (float(value) for value in np.quantile(values, [0.002, 0.998]))
+    if not high > low:
+        low, high = float(values.min()), float(values.max())
+    more = spare * (high - low)
+    return low - more, high + more
+
+
+def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Markup, int]:
+    """Draw all candidates of some rows over their predictions; return how many rows that are, too."""
+    some = np.arange(len(rows))
+    if len(rows) > _MOST_DOTS:
+        random = np.random.default_rng(0)
+        some = np.sort(random.choice(len(rows), _MOST_DOTS, replace=False, p=rows.weight / rows.weight.sum()))
+    rows = rows.take(some)
+    low, high = value_range(rows)
+    chart = Chart(
+        f"Candidates of {len(rows)} rows over the predicted value; the likeliest of each row is near the diagonal.",
+        (low, high),
+        (low, high),
+        x_label=f"predicted {name}",
+        y_label="candidates",
+        height=400,
+    )
+    if half is not None:
+        edge = min(half, high - low)
+        corners = [(low, low), (low + edge, low), (high, high - edge), (high, high), (high - edge, high)]
+        chart.area([*corners, (low, low + edge)], "band")
+    chart.line([(low, low), (high, high)], "diagonal")
+    best = rows.likeliest
+    others = np.setdiff1d(np.arange(len(rows.values)), best)
+    row = rows.row_index
+    chart.dots(zip(rows.prediction[row[others]], rows.values[others], strict=True), "faint")
+    states = states_of(rows.top)
+    for place in np.argsort(states, kind="stable"):
+        value, sure = rows.values[best[place]], rows.top[place]
+        state = STATES[states[place]] if rows.several[place] else "settled"
+        chart.dot(
+            rows.prediction[place],
+            value,
+            3.2,
+            f"dot {state}",
+            f"Row {rows.number[place] + 1}: {shown(value)} with probability {sure:.2f}, predicted "
+            f"{shown(rows.prediction[place])}",
+        )
+    return chart.svg(), len(rows)
+
+
+def truth_chart(rows: Rows, name: str) -> Markup:
+    """Draw true labels over predictions."""
+    truth = rows.truth
+    assert truth is not None
+    some = np.flatnonzero(np.isfinite(truth))
+    if len(some) > _MOST_DOTS:
+        some = np.sort(np.random.default_rng(0).choice(some, _MOST_DOTS, replace=False))
+    values = np.concatenate([truth[some], rows.prediction[some]])
+    low, high = float(values.min()), float(values.max())
+    chart = Chart(
+        f"True values of {len(some)} rows over the predicted ones.",
+        (low, high),
+        (low, high),
+        x_label=f"predicted {name}",
+        y_label="true value",
+        height=400,
+    )
+    chart.line([(low, low), (high, high)], "diagonal")
+    for row in some:
+        words = f"Row {rows.number[row] + 1}: true {shown(truth[row])}, predicted {shown(rows.prediction[row])}"
+        chart.dot(rows.prediction[row], truth[row], 3.0, "dot settled", words)
+    return chart.svg()
+
+
+def stages_bars(rows: Rows) -> Markup:
+    """Draw how many rows were settled, likely and in doubt before, at the start and after, one bar each."""
+    several = rows.several
+    weight = rows.weight[several]
+    stages = [("Before any learning", rows.top_prior)]
+    if rows.top_start is not None:
+        stages.append(("First guess, from rows that are alike", rows.top_start))
+    stages.append(("After training", rows.top))
+    lines = []
+    for title, share in stages:
+        states = states_of(share[several])
+        counts = [float(weight[states == place].sum()) for place in range(len(STATES))]
+        typical = _median(share[several], weight)
+        lines.append(
+            element(
+                "li",
+                element(
+                    "p",
+                    element("strong", title),
+                    " ",
+                    element("span", f"the likeliest candidate typically has {typical:.0%}", class_="muted"),
+                ),
+                state_bar(dict(zip(STATES, counts, strict=True))),
+            )
+        )
+    return element("ol", *lines, class_="stages")
+
+
+def state_bar(counts: dict[str, float]) -> Markup:
+    """Draw a bar of three parts, with the numbers below it."""
+    total = max(sum(counts.values()), 1e-300)
+    parts, left = [], 0.0
+    for state, count in counts.items():
+        wide = 100 * count / total
+        title = element("title", f"{WORDS[state]}: {count:,.0f} rows, {count / total:.0%}")
+        parts.append(
+            element("rect", title, x=f"{left:.2f}", y=0, width=f"{wide:.2f}", height=10, class_=f"part {state}")
+        )
+        left += wide
+    words = ", ".join(f"{count:,.0f} {WORDS[state]}" for state, count in counts.items())
+    bar = element(
+        "svg", *parts, viewBox="0 0 100 10", preserveAspectRatio="none", role="img", aria_label=words, class_="bar"
+    )
+    legend = [
+        element("li", element("span", "", class_=f"key {state}"), f"{count:,.0f} {WORDS[state]}")
+        for state, count in counts.items()
+    ]
+    return element("div", bar, element("ul", *legend, class_="legend"))
+
+
+def rounds_chart(values: Floats, title: str, label: str) -> Markup:
+    """Draw what a fit reported after each round, from zero on where it is never below."""
+    many = len(values)
+    some = np.unique(np.linspace(0, many - 1, 400).astype(np.int64))
+    low, high = float(values.min()), float(values.max())
+    chart = Chart(
+        f"{title} after each of {many} rounds, from {shown(values[0])} to {shown(values[-1])}.",
+        (1, max(many, 2)),
+        (min(low, 0.0), max(high, 0.0)),
+        x_label="round",
+        y_label=label,
+        height=220,
+        x_ticks=[(round_, str(round_)) for round_ in range(1, many + 1)] if many <= 8 else None,
+    )
+    chart.line([(place + 1, values[place]) for place in some], "line")
+    if many <= 40:
+        for place in some:
+            chart.dot(place + 1, values[place], 3.5, "dot line-dot", f"Round {place + 1}: {shown(values[place])}")
+    return chart.svg()
+
+
+def probability_chart(rows: Rows) -> Markup:
+    """Draw how the probabilities of the likeliest candidates are spread."""
+    several = rows.several
+    edges = np.linspace(0.0, 1.0, _BINS + 1)
+    place = np.minimum((rows.top[several] * _BINS + 1e-9).astype(np.int64), _BINS - 1)
+    counts = np.bincount(place, rows.weight[several], _BINS)
+    most = float(counts.max(initial=1.0))
+    chart = Chart(
+        "How many rows have a likeliest candidate of which probability.",
+        (0.0, 1.0),
+        (0.0, most * 1.05),
+        x_label="probability of the likeliest candidate",
+        y_label="rows",
+        x_ticks=share_ticks(),
+        y_ticks=histogram_ticks(most * 1.05),
+        height=280,
+    )
+    middle = (edges[:-1] + edges[1:]) / 2
+    for bin_, count in enumerate(counts):
+        if count:
+            state = STATES[int(states_of(middle[bin_ : bin_ + 1])[0])]
+            words = f"{edges[bin_]:.0%} to {edges[bin_ + 1]:.0%}: {count:,.0f} rows"
+            chart.bar((edges[bin_] + 0.004, 0.0, edges[bin_ + 1] - 0.004, count), f"part {state}", words)
+    return chart.svg()
+
+
+def reliability_chart(checks: Checks) -> Markup:
+    """Draw how often candidates are true over how probable they were said to be."""
+    chart = Chart(
+        "Share of candidates that are true over the probability that the model gave them; the diagonal is perfect.",
+        (0.0, 1.0),
+        (0.0, 1.0),
+        x_label="probability given",
+        y_label="share that is true",
+        x_ticks=share_ticks(),
+        y_ticks=share_ticks(),
+        height=280,
+    )
+    chart.line([(0, 0), (1, 1)], "diagonal")
+    chart.line([(said, came) for said, came, _ in checks.reliability], "line")
+    most = max(count for _, _, count in checks.reliability)
+    for said, came, count in checks.reliability:
+        words = f"{count:,} candidates given {said:.0%} on average; {came:.0%} of them are true"
+        chart.dot(said, came, 3.5 + 5 * (count / most) ** 0.5, "dot line-dot", words)
+    return chart.svg()
+
+
+def coverage_chart(calibration: Calibration, name: str) -> Markup:
+    """Draw which share of true labels keeps within which distance of the prediction."""
+    distances, covered = calibration.distances, calibration.covered
+    until = min(int(np.searchsorted(covered, 0.985)), len(distances) - 1)
+    far = float(distances[until]) or 1.0
+    some = np.unique(np.linspace(0, until, 300).astype(np.int64))
+    chart = Chart(
+        "Share of true values within a distance of the prediction.",
+        (0.0, far),
+        (0.0, 1.0),
+        x_label=f"distance from the predicted {name}" + (", in units of the row's noise" if calibration.by_row else ""),
+        y_label="share of true values within it",
+        y_ticks=share_ticks(),
+        height=280,
+    )
+    chart.line([(0.0, 0.0), *((float(distances[at]), float(covered[at])) for at in some)], "line")
+    for coverage in (0.5, 0.8, 0.9):
+        if (half := half_width(calibration, coverage)) is not None and half <= far:
+            chart.dot(half, coverage, 4, "dot line-dot", f"{coverage:.0%} within ±{shown(half)}")
+            chart.text(half, coverage, f"{coverage:.0%}: ±{shown(half)}", lift=-17)
+    return chart.svg()
+
+
+def importance_bars(importance: Importance, most: int = 20) -> Markup:
+    """Draw the most important columns as bars, which HTML does better than a picture: names may be long."""
+    longest = max(importance.changes, default=0.0) or 1.0
+    lines = []
+    for name, change in list(zip(importance.names, importance.changes, strict=True))[:most]:
+        bar = element(
+            "svg",
+            element("rect", x=0, y=0, width=f"{100 * change / longest:.2f}", height=10, class_="part settled"),
+            viewBox="0 0 100 10",
+            preserveAspectRatio="none",
+            aria_hidden="true",
+            class_="bar",
+        )
+        lines.append(
+            element("tr", element("th", name, scope="row"), element("td", bar), element("td", f"±{shown(change)}"))
+        )
+    head = element(
+        "tr",
+        element("th", "column", scope="col"),
+        element("th", "", scope="col", aria_label="bar"),
+        element("th", "change", scope="col"),
+    )
+    return element("table", element("thead", head), element("tbody", *lines), class_="importance")
+
+
+def strip(
+    values: Sequence[float],
+    probabilities: Sequence[float],
+    prediction: float,
+    half: float | None,
+    ends: tuple[float, float],
+) -> Markup:
+    """Draw a row's candidates on a line; the script draws the same for rows of other pages of the table."""
+
+    def across(value: float) -> float:
+        low, high = ends
+        return round(6 + 188 * min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0), 1)
+
+    parts = []
+    if half is not None:
+        left, right = across(prediction - half), across(prediction + half)
+        parts.append(element("rect", x=left, y=9, width=round(right - left, 1), height=10, class_="band"))
+    parts.append(element("path", d="M6 14H194", class_="axis"))
+    at = across(prediction)
+    parts.append(element("path", d=f"M{at} 4v20", class_="prediction"))
+    best = max(range(len(values)), key=lambda place: (probabilities[place], -place))
+    for place in [*(other for other in range(len(values)) if other != best), best]:
+        value, share = values[place], probabilities[place]
+        radius = round(2.2 + 5 * share**0.5, 1)
+        title = element("title", f"{shown(value)}: {share:.0%}")
+        kind = "chosen" if place == best else "other"
+        parts.append(element("circle", title, cx=across(value), cy=14, r=radius, class_=kind))
+    label = ", ".join(f"{shown(value)} {share:.0%}" for value, share in zip(values[:8], probabilities[:8], strict=True))
+    return element("svg", *parts, viewBox="0 0 200 28", role="img", aria_label=f"Candidates: {label}", class_="strip")
+
+
+def _median(values: Floats, weight: Floats) -> float:
+    if not len(values):
+        return 1.0
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order])
+    return float(values[order][int(np.searchsorted(reached, reached[-1] / 2))])
+
+
+def doubt_bar(facts: Facts) -> Markup:
+    """Draw how many rows are settled, likely and in doubt."""
+    return state_bar({state: float(count) for state, count in facts.counts.items()})

@@ -1,0 +1,145 @@
+"""``plr report`` of a model: the page of the training rows, or of another table's."""
+
+import json
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from plr import CandidateSets, PartialLabelRegressor, save_model
+from plr.cli import main
+from plr.cli.tables import read_table, write_table
+from plr.persistence import read_manifest
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table of two features, in two parts."""
+    folder = tmp_path_factory.mktemp("data")
+    random = np.random.default_rng(0)
+    x, other = random.uniform(0, 10, (2, 150))
+    y = np.round(2 * x, 3)
+    wrong = np.round(random.uniform(0, 30, 150), 3)
+    sets = CandidateSets.from_lists([list(pair) for pair in zip(y, wrong, strict=True)])
+    names = [f"meter {number}" for number in range(150)]
+    table = pa.table({"meter": names, "x": x, "other": other, "y": sets.to_arrow(), "truth": y})
+    write_table(table.slice(0, 110), folder / "train.parquet")
+    write_table(table.slice(110), folder / "test.parquet")
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch, capfd, folder):
+    monkeypatch.chdir(folder)
+
+    def run(*arguments, code=0):
+        monkeypatch.setattr(sys, "argv", ["plr", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capfd.readouterr()
+        assert (left.value.code or 0) == code, err
+        return out, err
+
+    return run
+
+
+@pytest.fixture
+def model(run, folder):
+    if not (folder / "m.plr").exists():
+        fit = ("fit", "train.parquet", "--target", "y", "--ignore", "truth", "--learner", "linear")
+        run(*fit, "-o", "m.plr", "--identified", "i.parquet")
+    return folder / "m.plr"
+
+
+def test_page_of_the_training_rows(run, model, tmp_path):
+    out, err = run("report", model, "-o", tmp_path / "page.html")
+    assert out.strip() == str(tmp_path / "page.html")
+    assert err == ""
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "The model predicts y. Of the 110 rows of train.parquet that it was trained on" in page
+    assert "plr fit train.parquet --target y --ignore truth --learner linear" in page
+    assert ">meter 5<" in page
+    found = read_table("i.parquet")["probability"].to_numpy()
+    facts = json.loads(run("report", model, "-o", tmp_path / "page.html", "--json")[0])["facts"]
+    assert facts["counts"]["doubtful"] == (found < 0.8).sum()
+    assert facts["expected"] == pytest.approx(found.mean(), abs=1e-6)
+    assert facts["checks"] is None
+
+
+def test_page_of_new_rows_with_their_truth(run, model, tmp_path):
+    done = json.loads(
+        run("report", model, "-o", tmp_path / "p.html", "--data", "test.parquet", "--truth", "truth", "--json")[0]
+    )
+    assert done["new_rows"]
+    assert "After training" in (tmp_path / "p.html").read_text(encoding="utf-8")
+    checks = done["facts"]["checks"]
+    assert (done["facts"]["rows"], checks["rows"]) == (40, 40)
+    assert checks["right"] > 0.9
+    assert checks["covered"] >= 0.75
+    expected = json.loads(run("evaluate", model, "test.parquet", "--truth", "truth", "--json")[0])
+    assert checks["rmse"] == pytest.approx(expected["rmse"])
+    assert checks["right"] == pytest.approx(expected["identification"]["accuracy_with_several"])
+    assert checks["covered"] == pytest.approx(expected["interval"]["coverage"])
+    assert checks["calibration_error"] == pytest.approx(expected["identification"]["calibration_error"])
+
+
+def test_training_rows_are_known_again(run, model, tmp_path):
+    out, err = run("report", model, "-o", tmp_path / "p.html", "--data", "train.parquet", "--truth", "truth", "--json")
+    assert "the rows the model was trained on" in err
+    done = json.loads(out)
+    assert not done["new_rows"]
+    assert done["facts"]["checks"]["rows"] == 110
+    assert done["facts"]["checks"]["covered"] is None
+
+
+def test_a_model_may_keep_no_rows(run, tmp_path):
+    fit = ("fit", "train.parquet", "--target", "y", "--truth", "truth", "--learner", "linear", "--no-intervals")
+    run(*fit, "--no-page", "-o", tmp_path / "m.plr")
+    assert "page" not in read_manifest(tmp_path / "m.plr")["extra"]
+    _, err = run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html")
+    assert "keeps nothing about single rows" in err
+    run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html", "--data", "test.parquet")
+    assert "rows-data" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_a_model_from_python(run, tmp_path):
+    table = read_table("test.parquet")
+    X = np.column_stack([table["x"].to_numpy(), table["other"].to_numpy()])
+    save_model(PartialLabelRegressor("linear").fit(X, table["truth"].to_numpy()), tmp_path / "m.plr")
+    write_table(table.select(["x", "other", "y"]), tmp_path / "t.parquet")
+    run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html", "--data", tmp_path / "t.parquet", "--target", "y")
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "Of the 40 rows of t.parquet that were shown to it after training" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--selection", "truth"], "--selection has no meaning for the report of a model"),
+        (["--truth", "truth"], "name the table with --data"),
+        (["--data", "test.parquet", "--truth", "trth"], "did you mean 'truth'?"),
+        (["--data", "test.parquet", "--target", "truth", "--truth", "truth"], "it can be only one"),
+        (["--data", "nowhere.parquet"], "nowhere.parquet"),
+        (["--data", "m.plr"], "given as MODEL and as --data"),
+    ],
+    ids=["selection", "truth-without-data", "misspelled", "same-column", "no-file", "same-file"],
+)
+def test_mistakes_are_one_line_and_leave_no_file(run, model, tmp_path, arguments, words):
+    _, err = run("report", "m.plr", "-o", tmp_path / "p.html", *arguments, code=2)
+    assert words in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_model(run, tmp_path):
+    (tmp_path / "m.plr").write_text("nonsense")
+    assert "is no model file of plr's" in run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html", code=2)[1]
+    assert "does not exist" in run("report", tmp_path / "n.plr", "-o", tmp_path / "p.html", code=2)[1]
+    assert (
+        "has no meaning for the report of a benchmark" in run("report", tmp_path, "-o", "x", "--data", "d", code=2)[1]
+    )
+
+
+def test_out_is_a_folder(run, model, tmp_path):
+    assert "is a folder; name the file to write" in run("report", model, "-o", tmp_path, code=2)[1]

@@ -1,0 +1,226 @@
+"""The page of a model: what is kept for it, what it says, and that nothing from the data becomes part of it."""
+
+import dataclasses
+import html
+import json
+import re
+
+import numpy as np
+import pytest
+from made_models import ESCAPE, HOSTILE, make_content, make_problem
+
+from plr import CandidateSets, PartialLabelRegressor
+from plr.errors import DataError, ParameterError
+from plr.report import training_rows, write_model_page
+from plr.report.charts import Chart, ticks
+from plr.report.facts import find_facts
+from plr.report.importance import Importance, measure_importance
+from plr.report.model_page import ModelContent, render_model_page
+from plr.report.model_table import rows_as_json, rows_section
+from plr.report.rows import Rows, make_rows
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory):
+    return make_content(tmp_path_factory.mktemp("model") / "m.plr", with_truth=True)
+
+
+@pytest.fixture(scope="module")
+def page(content):
+    return render_model_page(content)
+
+
+def hand_made(**others):
+    """Three rows: one settled, one in doubt, one with a single candidate."""
+    S = CandidateSets.from_lists([[1.0, 5.0], [2.0, 3.0, 9.0], [4.0]])
+    return make_rows(S, np.array([0.98, 0.02, 0.3, 0.5, 0.2, 1.0]), np.array([1.1, 2.6, 4.2]), **others)
+
+
+def test_sections_are_there_and_in_order(page):
+    titles = re.findall(r'<section id="(\w+)"><h2>', page)
+    assert titles == ["summary", "candidates", "training", "belief", "rows", "importance", "made"]
+    assert re.findall(r'href="#(\w+)"', page)[:8] == ["rows", *titles]
+
+
+def test_nothing_from_the_data_becomes_markup(page):
+    assert HOSTILE not in page
+    assert ESCAPE not in page
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "<img" not in page
+    assert html.escape(HOSTILE) in page
+
+
+def test_data_in_the_page_is_all_rows(page, content):
+    (data,) = re.findall(r'<script type="application/json" id="rows-data">(.*?)</script>', page, re.DOTALL)
+    data = json.loads(data)
+    assert sorted(data["number"]) == list(range(1, 121))
+    assert len(data["values"]) == sum(data["sizes"]) == len(content.rows.values)
+    assert data["columns"][0]["cells"][0].startswith("house")
+    first = data["number"][0] - 1
+    several = content.rows.several
+    assert content.rows.top[first] == content.rows.top[several].min()
+
+
+def test_policy_admits_only_what_stands_in_the_page(page):
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert html.unescape(policy).startswith(
+        "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"
+    )
+    assert "unsafe" not in policy
+    assert " style=" not in page
+
+
+def test_rows_come_back_from_a_model_file(content):
+    rows = content.rows
+    again = Rows.from_dict(json.loads(json.dumps(rows.to_dict())))
+    for field in dataclasses.fields(Rows):
+        one, other = getattr(rows, field.name), getattr(again, field.name)
+        assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other, field.name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": 4},
+        {"rows": "many"},
+        {"columns": {"a": ["x"]}},
+        {"columns": 3},
+        {"arrays": {}},
+        {"arrays": None},
+        {"values": "not base64!"},
+        {"values": "AAAA"},
+        {"sizes": "AAAAAAIAAAAEAAAA"},
+        {"number": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
+        {"weight": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
+        {"given": "AAAAAAAAAAAAAAAA"},
+        {"top_prior": "AAAAQAAAAEAAAABA"},
+        {"prediction": "AAAAAAAA+H8AAAAAAADwPwAAAAAAAPA/"},
+    ],
+    ids=lambda change: "-".join(f"{key}-{value}"[:24] for key, value in change.items()),
+)
+def test_what_a_file_says_is_not_believed(change):
+    written = hand_made().to_dict()
+    for key, value in change.items():
+        if key in written["arrays"]:
+            written["arrays"][key] = value
+        else:
+            written[key] = value
+    with pytest.raises(DataError, match="training rows"):
+        Rows.from_dict(written)
+
+
+def test_importance_in_a_file_is_not_believed():
+    for written in (
+        {},
+        {"names": ["a"], "changes": [], "rows": 3},
+        {"names": ["a"], "changes": [float("inf")], "rows": 3},
+    ):
+        with pytest.raises(DataError, match="importance"):
+            Importance.from_dict(written)
+
+
+def test_facts_by_hand():
+    rows = hand_made(truth=np.array([1.0, 2.0, np.nan]))
+    facts = find_facts(rows, None, new=True)
+    assert (facts.rows, facts.several, facts.candidates) == (3, 2, 2.0)
+    assert facts.counts == {"settled": 1, "likely": 0, "doubtful": 1}
+    assert facts.expected == pytest.approx((0.98 + 0.5) / 2)
+    assert facts.chance == pytest.approx((1 / 2 + 1 / 3) / 2)
+    checks = facts.checks
+    assert (checks.rows, checks.several, checks.right) == (2, 2, 0.5)
+    assert checks.mae == pytest.approx((0.1 + 0.6) / 2)
+    # Of five candidates of which two are true: 0.02, 0.2, 0.3 (true), 0.5, 0.98 (true).
+    assert checks.calibration_error == pytest.approx((0.02 + 0.2 + 0.7 + 0.5 + 0.02) / 5)
+    assert checks.covered is None
+
+
+def test_many_rows_are_thinned_and_counts_stay_right():
+    random = np.random.default_rng(0)
+    first = random.uniform(0.5, 1, 60_000)
+    S = CandidateSets(np.arange(120_000.0), np.arange(0, 120_001, 2))
+    probabilities = np.column_stack([first, 1 - first]).ravel()
+    rows = make_rows(S, probabilities, np.arange(0, 120_000, 2.0), columns={"name": [f"r{n}" for n in range(60_000)]})
+    assert len(rows) == 20_000
+    assert rows.total == 60_000
+    assert rows.top.min() == first.min()
+    assert all(name == f"r{number}" for name, number in zip(rows.columns["name"], rows.number, strict=True))
+    facts = find_facts(rows, None, new=True)
+    assert facts.expected == pytest.approx(first.mean(), abs=0.002)
+    assert facts.counts["settled"] == pytest.approx((first >= 0.95).sum(), rel=0.05)
+    assert len(json.dumps(rows.to_dict())) < 4_000_000
+
+
+def test_large_sets_keep_their_likeliest_candidates():
+    share = np.r_[np.full(500, 0.001), 0.5]
+    rows = make_rows(CandidateSets.from_lists([np.arange(501.0), [1.0]]), np.r_[share, 1.0], np.zeros(2))
+    assert rows.sizes.tolist() == [100, 1]
+    assert rows.given.tolist() == [501, 1]
+    assert rows.values[rows.likeliest].tolist() == [500.0, 1.0]
+
+
+def test_importance_finds_the_column_that_counts():
+    X, _, _ = make_problem()
+    found = measure_importance(
+        lambda table: 5.0 * table["size"].to_numpy(), X, {name: (name,) for name in X.column_names}
+    )
+    assert found.names == ("size", HOSTILE)
+    assert found.changes[0] > 1
+    assert found.changes[1] == 0
+    assert measure_importance(lambda table: np.zeros(1), X.slice(0, 1), {"size": ("size",)}) is None
+
+
+def test_page_without_rows_says_how_to_get_them(content):
+    bare = dataclasses.replace(content, rows=None, importance=None, manifest={"plr": "0", "extra": {}})
+    page = render_model_page(bare)
+    assert "Name a table with --data" in page
+    assert 'id="rows-data"' not in page
+
+
+@pytest.mark.parametrize(
+    "sets", [[[1.0], [2.0], [4.0]], [[1.0, 1.0], [1.0], [1.0]], [[1e300, -1e300], [0.0], [1e-300]]]
+)
+def test_odd_rows_make_a_page(sets, content):
+    S = CandidateSets.from_lists(sets)
+    rows = make_rows(S, np.full(S.values.size, 0.5), np.array([float(values[0]) for values in sets]), truth=np.zeros(3))
+    page = render_model_page(dataclasses.replace(content, rows=rows))
+    assert "nan" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", page, flags=re.DOTALL).lower().split()
+
+
+def test_candidates_from_several_columns_name_theirs():
+    S = CandidateSets.from_padded(np.array([[1.0, 2.0, np.nan], [np.nan, 3.0, 4.0], [5.0, 6.0, 7.0]]))
+    shares = np.array([0.1, 0.9, 0.2, 0.8, 0.7, 0.2, 0.1])
+    rows = make_rows(S, shares, np.zeros(3))
+    names = ("first", "second", "<third>")
+    section = rows_section(rows, None, "value", names)
+    assert re.findall(r"<small> (.*?)</small>", section) == ["first", "&lt;third&gt;", "second"]
+    assert json.loads(rows_as_json(rows, None, names))["slots"]["names"] == list(names)
+    assert json.loads(rows_as_json(rows, None, ("one",)))["slots"] is None
+
+
+def test_model_that_was_never_asked_is_said_to_have_seen_the_rows(content):
+    X, S, _ = make_problem(60)
+    model = PartialLabelRegressor("linear").fit(X, S)
+    rows = Rows.from_dict(training_rows(model, X, S)["training"])
+    assert not rows.unseen
+    page = render_model_page(ModelContent("m", model, {"plr": "0", "extra": {}}, rows))
+    assert "which has seen these rows, and may be too sure" in page
+    assert "Intervals were not prepared" in page
+
+
+def test_written_whole_or_not_at_all(content, tmp_path):
+    path = write_model_page(content, tmp_path / "new" / "page.html")
+    assert path.read_text(encoding="utf-8") == render_model_page(content)
+    with pytest.raises(ParameterError, match="is a folder; name the file"):
+        write_model_page(content, tmp_path)
+    assert [found.name for found in tmp_path.rglob("*")] == ["new", "page.html"]
+
+
+def test_ticks_are_round_and_points_stay_inside():
+    assert ticks(3.2, 51.0) == [10.0, 20.0, 30.0, 40.0, 50.0]
+    assert ticks(-1e-7, 1e-7, 3) == [-1e-7, 0.0, 1e-7]
+    assert ticks(1.0, 1.0) == [1.0]
+    chart = Chart("c", (0, 1), (-1e308, 1e308), x_label="x")
+    for y in (-1e308, 0.0, 1e308):
+        across, up = chart.place(9.0, y)
+        assert 0 <= across <= chart.width
+        assert 0 <= up <= chart.height

@@ -1,0 +1,183 @@
+"""The page of a model in Chromium: it works, is silent, asks for nothing, and fits a phone."""
+
+import os
+import shutil
+
+import pytest
+from made_models import make_content
+
+from plr.report import write_model_page
+
+pytestmark = pytest.mark.xdist_group("chromium")
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"no Chromium: none of {', '.join(NAMES)} is on the path")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    return write_model_page(make_content(folder / "m.plr", with_truth=True), folder / "page.html").as_uri()
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Open the page under some conditions; at the end, it has said nothing and asked for nothing but itself."""
+    contexts, said, asked = [], [], []
+
+    def visit(**conditions):
+        context = browser.new_context(**conditions)
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert set(asked) == {address}
+
+
+def column(page, place):
+    return page.locator(f"#rows-table tbody tr > :nth-child({place})").all_inner_texts()
+
+
+def wait_until(page, words):
+    from playwright.sync_api import expect
+
+    expect(page.locator("#rows-count")).to_have_text(words)
+
+
+def head(page, title):
+    return page.locator("#rows-table th", has=page.get_by_role("button", name=title, exact=True))
+
+
+def test_sorting(visit):
+    page = visit()
+    assert head(page, "Probability").get_attribute("aria-sort") == "ascending"
+    shares = [float(text.split()[0]) for text in column(page, 5)]
+    assert shares == sorted(shares)
+    page.get_by_role("button", name="Row", exact=True).click()
+    assert column(page, 1) == [str(number) for number in range(1, 26)]
+    assert head(page, "Row").get_attribute("aria-sort") == "ascending"
+    assert head(page, "Probability").get_attribute("aria-sort") == "none"
+    page.get_by_role("button", name="Row", exact=True).click()
+    assert column(page, 1)[:2] == ["120", "119"]
+
+
+def test_searching_and_choosing(visit):
+    page = visit()
+    page.get_by_label("Search").fill("HOUSE077")
+    wait_until(page, "Rows 1 to 1 of 1 found, 120 in all.")
+    assert column(page, 1) == ["78"]
+    page.get_by_label("Search").fill("nobody")
+    wait_until(page, "No row matches.")
+    page.get_by_label("Search").fill("")
+    page.get_by_label("Show rows that are").select_option("settled")
+    assert {text.split()[1] for text in column(page, 5)} == {"settled"}
+
+
+def test_paging(visit):
+    page = visit()
+    assert page.get_by_role("button", name="Previous page").is_disabled()
+    first = column(page, 1)
+    page.get_by_role("button", name="Next page").click()
+    assert page.locator("#rows-page").inner_text() == "Page 2 of 5"
+    assert not set(first) & set(column(page, 1))
+    for _ in range(3):
+        page.get_by_role("button", name="Next page").click()
+    assert len(column(page, 1)) == 20
+    assert page.get_by_role("button", name="Next page").is_disabled()
+
+
+def test_each_row_has_its_candidates_drawn(visit):
+    page = visit()
+    page.get_by_role("button", name="Row", exact=True).click()
+    assert [page.locator("tbody tr").nth(row).locator("circle").count() for row in range(4)] == [1, 2, 3, 1]
+    assert page.locator("#rows-table .strip .chosen").count() == 25
+
+
+def test_keyboard(visit):
+    page = visit()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    reached = []
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+        if reached[-1] == "Row":
+            break
+    assert reached[0] == "rows-search"
+    assert reached[-1] == "Row"
+    width = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+    assert float(width.removesuffix("px")) >= 2
+    page.keyboard.press("Enter")
+    assert column(page, 1)[:3] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_fits_the_screen_in_both_colours(visit, scheme, width):
+    page = visit(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = sum(map(int, background.removeprefix("rgb(").removesuffix(")").split(",")))
+    assert (brightness < 150) == (scheme == "dark")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_have_contrast(visit, scheme):
+    page = visit(color_scheme=scheme)
+    poor = page.evaluate(
+        """() => {
+          const light = (colour) => {
+            const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map((part) => {
+              part /= 255;
+              return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+            });
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          const ground = (node) => {
+            for (; node; node = node.parentElement) {
+              const colour = getComputedStyle(node).backgroundColor;
+              if (!/, 0\\)$/.test(colour)) return colour;
+            }
+          };
+          const found = [];
+          for (const node of document.querySelectorAll("p, a, li, td, th, small, dt, dd, figcaption, text, button")) {
+            if (!node.textContent.trim() || node.disabled) continue;
+            const style = getComputedStyle(node);
+            const colour = node instanceof SVGElement ? style.fill : style.color;
+            const [low, high] = [light(colour), light(ground(node))].sort((a, b) => a - b);
+            const contrast = (high + 0.05) / (low + 0.05);
+            if (contrast < 4.5) found.push(`${node.textContent.slice(0, 30)}: ${contrast.toFixed(2)}`);
+          }
+          return found;
+        }"""
+    )
+    assert poor == []
+
+
+def test_without_script_there_are_pictures_and_the_first_rows(visit):
+    page = visit(java_script_enabled=False)
+    assert page.locator("#rows-table tbody tr").count() == 25
+    assert page.locator(".chart").count() >= 5
+    assert not page.locator(".controls").is_visible()
+    assert page.locator("#rows-count").inner_text() == "The 25 most doubtful of 120 rows."

@@ -1,0 +1,164 @@
+"""The documentation: its code runs and prints what it shows, it builds without a warning, and nothing is left out."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+MODULES = [
+    "plr",
+    "plr.benchmark",
+    "plr.datasets",
+    "plr.errors",
+    "plr.generation",
+    "plr.learners",
+    "plr.losses",
+    "plr.persistence",
+    "plr.selection",
+    "plr.start",
+    "plr.torch",
+    "plr.weighting",
+]
+
+
+def tool(name):
+    """Import a module that only the site's build knows."""
+    sys.path.insert(0, str(DOCS / "tools"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(DOCS / "tools"))
+
+
+pages = tool("pages")
+
+
+@pytest.mark.parametrize("page", pages.all_pages(), ids=lambda page: page.relative_to(DOCS).with_suffix("").as_posix())
+def test_code_on_a_page_prints_what_the_page_shows(page):
+    for block, printed in pages.run_page(page):
+        if block.shown is not None:
+            assert printed
+            assert pages.alike(block.shown, printed), f"{page.name}, line {block.line} prints:\n{printed}"
+
+
+def test_outputs_are_compared_by_words_and_roughly_by_numbers():
+    assert pages.alike("right in 98% of 1,200 rows, 3.1 s", "right in 97% of 1,150 rows, 9.7 s")
+    assert not pages.alike("right in 98%", "right in 40%")
+    assert not pages.alike("right in 98%", "wrong in 98%")
+    assert not pages.alike("1 2", "1 2 3")
+
+
+def test_every_situation_says_when_it_cannot_work_and_how_to_check():
+    for page in (DOCS / "situations").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        assert re.search(
+            r"^## (When it cannot work|Which digit was it, and where can it not be told\?)$", text, re.MULTILINE
+        )
+        assert "plr.check(" in text
+        assert ".identify()" in text
+
+
+class Page(HTMLParser):
+    """What a built page has in it: ids, links, and what the browser would fetch by itself."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.ids, self.links, self.fetched = set(), [], []
+        self.text = path.read_text(encoding="utf-8")
+        self.feed(self.text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.ids.add(attributes.get("id"))
+        if tag == "a" and attributes.get("href"):
+            self.links.append(attributes["href"])
+        elif tag == "link" and attributes.get("rel") not in ("canonical", "next", "prev"):
+            self.fetched.append(attributes.get("href", ""))
+        elif attributes.get("src"):
+            self.fetched.append(attributes["src"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("mkdocs", reason="The site needs the extra 'docs'.")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", folder],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {path.relative_to(folder).as_posix(): Page(path) for path in folder.rglob("*.html")}
+
+
+# One worker builds the site once for all of these.
+needs_site = pytest.mark.xdist_group("site")
+
+
+@needs_site
+def test_pages_fetch_nothing_from_elsewhere(site):
+    for name, page in site.items():
+        assert not [address for address in page.fetched if re.match(r"(https?:)?//", address)], name
+        assert not re.search(r"url\(['\"]?(https?:)?//", page.text), name
+
+
+@needs_site
+def test_nothing_is_left_to_fill_in_and_formulas_are_formulas(site):
+    for name, page in site.items():
+        assert "{{" not in page.text, name
+        assert "$$" not in page.text, name
+    assert site["methods.html"].text.count("<math") > 20
+
+
+@needs_site
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_in_the_reference(site, module):
+    page = site[f"reference/{module.removeprefix('plr.')}.html"]
+    for name in importlib.import_module(module).__all__:
+        assert f"{module}.{name}" in page.ids, f"{module}.{name} is not in the reference; give it a docstring."
+
+
+@needs_site
+def test_every_verb_and_option_is_in_the_reference(site):
+    text = site["reference/command_line.html"].text
+    commands = tool("commands").verbs()
+    assert {"benchmark", "check", "fit", "report"} <= set(commands)
+    for verb, command in commands.items():
+        assert f'id="plr-{verb}"' in text
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert f"<code>{parameter.opts[0]}</code>" in text
+
+
+@needs_site
+def test_quoted_figures_are_those_of_the_results(site):
+    measured = tool("measured")
+    text = site["choosing.html"].text
+    line = next(one for one in measured._lines("identification/out-of-the-box.csv") if one["dataset"] == "concrete")
+    assert f">{float(line['default']):.1f}</td>" in text
+    for quote in ("below_published", "over_supervised"):
+        arguments = ("published_pident",) if quote == "below_published" else ("fixed", "most")
+        assert measured.QUOTES[quote](*arguments) in text
+    speed = json.loads((ROOT / "results/speed/default.json").read_text(encoding="utf-8"))["seconds"]
+    for seconds in speed.values():
+        assert f">{seconds:.0f}</td>" in site["guides/large.html"].text
+
+
+def test_counts_of_agreement_are_those_of_the_readme():
+    assert tool("measured").QUOTES["agreement"]() in (ROOT / "README.md").read_text(encoding="utf-8").replace(
+        "of the ", "of "
+    )
