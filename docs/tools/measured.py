@@ -127,6 +127,39 @@ def theory() -> str:
     return "\n".join(f"- {check['statement']}: {'yes' if check['holds'] else '**no**'}" for check in checks)
 
 
+def interval_coverage() -> str:
+    """Return what intervals of 90 % covered, and how wide they are over those of the same model with true labels."""
+    lines = _lines("uncertainty/intervals.csv")
+    sharp = [line for line in lines if line["method"] == "sharp" and float(line["level"]) == 0.9]
+    # Without false labels: fitted to the true ones.
+    told = {(line["dataset"], line["trial"]): float(line["width"]) for line in sharp if not line["false_labels"]}
+    cells: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for line in sharp:
+        if line["false_labels"]:
+            cells.setdefault((line["dataset"], line["false_labels"]), []).append(line)
+    rows = []
+    for (dataset, size), trials in cells.items():
+        covered = sum(float(line["coverage"]) for line in trials) / len(trials)
+        ratio = _geometric_mean([float(line["width"]) / told[dataset, line["trial"]] for line in trials])
+        rows.append([dataset, f"up to {size}", f"{covered:.3f}", f"{ratio:.2f}"])
+    return _table(["data set", "false labels", "covered", "width over that with true labels"], rows)
+
+
+def gpu_seconds(preset: str) -> str:
+    """Return how long a preset takes on a GPU."""
+    return f"{_speed('stacked.json')['presets'][preset]['seconds']:.0f}"
+
+
+def gpu() -> str:
+    """Return the GPU that was measured on."""
+    return str(_speed("stacked.json")["gpu"])
+
+
+def grid_minutes() -> str:
+    """Return how long the whole grid takes on all cores."""
+    return f"{_speed('paper.json')['measured']['minutes']:.0f}"
+
+
 def training_speed() -> str:
     """Return the time of a step of the compiled network and of two PyTorch loops."""
     steps = _speed("training.json")["microseconds_per_step"]
@@ -178,6 +211,10 @@ QUOTES: dict[str, Callable[..., str]] = {
         boosting_speed,
         default_speed,
         gap_closed,
+        gpu,
+        gpu_seconds,
+        grid_minutes,
+        interval_coverage,
         learners,
         machine,
         mechanisms,
