@@ -172,13 +172,17 @@ class Diagnosis:
             f"As good as labelled: {self.labelled_rows:,} rows ({self.labelled_rows / self.rows:.0%}), with one "
             "candidate or several that are nearly equal.",
         ]
+        told = None
         degree = f"Ambiguity degree about {self.ambiguity_degree:.2f} of 1"
         if self.always_together:
             pair = self.always_together[0]
             lines.append(f"{degree}: {pair.value:g} and {pair.other:g} always come together ({pair.rows} rows).")
-        elif self.relations and self.relations[0].kind != "digit":
-            first = self.relations[0]
-            lines.append(f"{degree}: in {first.share:.0%} of the rows with several candidates {first.words}.")
+        elif tie := next((relation for relation in self.relations if relation.kind != "digit"), None):
+            told = tie
+            lines.append(
+                f"{degree}: in {tie.share:.0%} of the rows with several candidates {tie.words} "
+                f"(by chance {tie.by_chance:.0%})."
+            )
         elif self.together:
             pair = self.together[0]
             lines.append(
@@ -190,6 +194,7 @@ class Diagnosis:
             f"In {relation.share:.0%} of {'the pairs' if relation.kind == 'digit' else 'these rows'} {relation.words} "
             f"(by chance {relation.by_chance:.0%})."
             for relation in self.relations
+            if relation is not told
         ]
         if self.rows_all_equal:
             lines.append(f"{self.rows_all_equal:,} rows name one value several times and nothing else.")

@@ -134,10 +134,12 @@ def find_relations(S: CandidateSets, spread: float, random: np.random.Generator)
     if not any(relation.share >= 0.9 for relation in kept):
         line = _line(pairs, spread)
         kept += [] if line is None else [line]
-    kept.sort(key=lambda relation: -(relation.share - relation.by_chance))
+    # Of equals, digits come last: where values differ by 20 throughout, one digit of them differs as a consequence.
+    kept.sort(key=lambda relation: (round(relation.by_chance - relation.share, 1), relation.kind == "digit"))
     if kept and kept[0].share >= 0.9 and kept[0].kind != "digit":
         # What holds everywhere brings others with it: where labels vary little, a difference is nearly a ratio.
-        return [kept[0], *(relation for relation in kept[1:] if relation.kind == "digit")]
+        more = [relation for relation in kept[1:] if relation.kind == "digit"]
+        return [kept[0], *(more if kept[0].kind == "ratio" else [])]
     return kept
 
 
