@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from importlib import metadata
@@ -51,12 +53,12 @@ def write_record(
     packages: tuple[str, ...] = (),
     files: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Write what ``bench_<name>.py`` found as ``<name>.json``, with the command, the revision and the machine.
+    """Write what a benchmark found as ``<name>.json``, with the command that was typed, the revision and the machine.
 
     ``packages`` are named with their versions beside those that every record has; ``files`` are written with it.
     """
     record = {
-        "command": f"python benchmarks/bench_{name}.py --out results/speed",
+        "command": shlex.join(["python", *sys.argv]),
         "revision": revision(),
         "machine": describe_machine(),
         "versions": package_versions() | {package: metadata.version(package) for package in packages},

@@ -22,6 +22,7 @@ from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import PrimitiveModel, register_default
+from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic
@@ -130,6 +131,8 @@ def _suffix(kind: ir.VectorType) -> str:
 
 def _address(context: Any, builder: Any, array: Any, arguments: Any, kind: Any) -> Any:
     """Return where a function's first two arguments, an array and a place in it, point to."""
+    if array.layout != "C" or array.ndim != 1:
+        raise TypingError("A vector is loaded from, or stored to, a flat array whose entries lie side by side.")
     data = context.make_array(array)(context, builder, arguments[0]).data
     return builder.bitcast(builder.gep(data, [arguments[1]]), kind.as_pointer())
 

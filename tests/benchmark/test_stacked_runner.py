@@ -84,13 +84,14 @@ def test_interrupted_stack_leaves_no_claim_and_no_half_cell(small, tmp_path):
         assert store.claim_all(keys) == keys
 
 
-def test_stack_too_large_for_the_memory_is_halved(small, tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("cannot allocate")])
+def test_stack_too_large_for_the_memory_is_halved(error, small, tmp_path, monkeypatch):
     sizes = []
 
     def choosy(cells, *arguments, **options):
         sizes.append(len(cells))
         if len(cells) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise error
         return run_stack(cells, *arguments, **options)
 
     monkeypatch.setattr(stack_loop_module, "run_stack", choosy)
@@ -98,6 +99,23 @@ def test_stack_too_large_for_the_memory_is_halved(small, tmp_path, monkeypatch):
     run_benchmark(protocol, tmp_path, device="torch")
     assert max(sizes) > 2
     assert {cell["state"] for cell in Store.open(tmp_path).cells()} == {"done"}
+
+
+def test_cell_that_fails_is_recorded_and_the_others_are_done(small, tmp_path, monkeypatch):
+    def broken(cells, *arguments, **options):
+        if any(cell.method == "PIDent" and cell.trial == 0 for cell in cells):
+            raise RuntimeError("no luck")
+        return run_stack(cells, *arguments, **options)
+
+    monkeypatch.setattr(stack_loop_module, "run_stack", broken)
+    protocol = dataclasses.replace(small, methods=("IDent", "PIDent"), models=("mlp",), epochs=1, trials=2)
+    summary = run_benchmark(protocol, tmp_path, device="torch")
+    with Store.open(tmp_path) as store:
+        failures = store.failures()
+    assert {(cell["method"], cell["trial"]) for cell in failures} == {("PIDent", 0)}
+    assert all("no luck" in cell["error"] for cell in failures)
+    assert summary.failed == len(failures)
+    assert summary.finished == len(expand(protocol)) - len(failures)
 
 
 def test_what_cannot_be_stacked_is_left_to_the_threads(small, tmp_path, monkeypatch):
@@ -111,6 +129,10 @@ def test_what_cannot_be_stacked_is_left_to_the_threads(small, tmp_path, monkeypa
         summary = run_cells(protocol, store, 1, device="torch")
     assert summary.finished == len(expand(protocol))
     assert {row["test_mse"] for row in rows_of(tmp_path) if row["method"] == "own"} == {2.0}
+    with Store.open(tmp_path) as store:
+        devices = {run["id"]: run["device"] for run in store.runs()}
+        done = {cell["method"]: devices[cell["run"]] for cell in store.cells()}
+    assert done == {"own": "cpu", "IDent": "torch"}
 
 
 def test_stacks_hold_one_data_set_each_and_are_bounded(small, monkeypatch):

@@ -113,12 +113,18 @@ def test_fused_kernel_equals_the_plain_engine():
     # Triton decides at import whether it interprets kernels, which needs no GPU.
     code = """
         import numpy as np
+        from plr._codes import PROGRESSIVE, SQUARED
         from stacked_fits import LAYERS, METHODS, make_fits, shorter
         from plr.stacked import train_stack
         fits = make_fits(METHODS, rows=20, sizes=(2,)) + make_fits(METHODS[:1], rows=20, activations=((0, 0, 0),))
         fits.append(shorter(fits[0], 11))
-        plain, fused = (train_stack(fits, LAYERS, epochs=2, batch_size=16, engine=name) for name in ("plain", "fused"))
-        for one, other in zip(plain, fused, strict=True):
+        # More rows than a block, a beta2 as large as the paper's, and labels that overflow.
+        fits += make_fits([(PROGRESSIVE, SQUARED, 0.5, 1e4)], rows=70, sizes=(2,))
+        wild = make_fits([METHODS[3]], rows=20, sizes=(2,))[0]
+        fits.append(type(wild)(**{**vars(wild), "targets": wild.targets + np.float32(3e19)}))
+        plain, fused = (train_stack(fits, LAYERS, epochs=2, batch_size=66, engine=name) for name in ("plain", "fused"))
+        assert not np.isfinite(fused[-1].loss).any() and not np.isfinite(plain[-1].loss).any()
+        for one, other in zip(plain[:-1], fused[:-1], strict=True):
             for name in ("last", "best", "best_epoch", "loss", "scores"):
                 np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-4, err_msg=name)
         print("equal")
@@ -187,8 +193,40 @@ def test_callback_hears_epochs_and_stops_training():
 
 def test_deeper_networks_are_refused():
     fit = make_fits(METHODS[:1], sizes=(2,))[0]
-    with pytest.raises(ParameterError, match="at most 3 hidden layers, got 4"):
+    with pytest.raises(ParameterError, match="1 to 3 hidden layers, got 4"):
         train_stack([fit], Layers(3, (5, 5, 5, 5)), epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"activations": (0, 2, 1)}, "has activations that"),
+        ({"activations": (0, 1)}, "has activations that"),
+        ({"weighting": 9}, "has weighting that"),
+        ({"loss": 0}, "has loss that"),
+        ({"features": np.zeros((40, 4), np.float32)}, "has features that"),
+        ({"targets": np.zeros((7, 2), np.float32)}, "has targets that"),
+        ({"parameters": np.zeros(3, np.float32)}, "has parameters that"),
+    ],
+)
+def test_what_would_be_trained_as_something_else_is_refused(changes, message):
+    fit = make_fits(METHODS[:1], sizes=(2,))[0]
+    with pytest.raises(ParameterError, match=message):
+        train_stack([StackedFit(**{**vars(fit), **changes})], LAYERS, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"engine": "bogus"}, "engine"), ({"epochs": 0}, "epochs"), ({"batch_size": 0}, "batch_size")],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ParameterError, match=message):
+        train_stack(make_fits(METHODS[:1]), LAYERS, **{"epochs": 1, **options})
+
+
+def test_narrow_networks_and_single_rows_equal_the_compiled_kernel():
+    fit = shorter(make_fits(METHODS[4:5], sizes=(2,))[0], 1)
+    assert_same(train_stack([fit], LAYERS, epochs=3, batch_size=1)[0], alone(fit, 3, 1))
 
 
 def test_sets_of_one_train_on_the_label():

@@ -19,7 +19,7 @@ from plr.benchmark.selection import EPOCH_RULES
 from plr.candidates import CandidateSets
 from plr.errors import DivergenceError
 
-__all__ = ["Fit", "Problem", "diverged_fits", "dump", "run_cell", "training_seed", "warm_up"]
+__all__ = ["Fit", "Problem", "diverged_fits", "dump", "finite", "run_cell", "training_seed", "warm_up"]
 
 
 # Model and method of what has run in this process already.
@@ -189,15 +189,16 @@ def _fit_network(
                 setting=dump(setting),
                 rule=name,
                 epoch=epoch,
-                val_loss=_finite(scores[BY_LOSS]),
-                val_evidence=_finite(scores[BY_EVIDENCE]),
+                val_loss=finite(scores[BY_LOSS]),
+                val_evidence=finite(scores[BY_EVIDENCE]),
                 # Back in the units of the labels; the other two are the method's own affair.
-                val_truth=_finite(scores[BY_TRUTH] * unit**2),
-                test_mse=_finite(float(np.mean((prediction - problem.test.y) ** 2))),
+                val_truth=finite(scores[BY_TRUTH] * unit**2),
+                test_mse=finite(float(np.mean((prediction - problem.test.y) ** 2))),
             )
         )
     return fits
 
 
-def _finite(number: float) -> float | None:
+def finite(number: float) -> float | None:
+    """Return a number as the store keeps it: None where there is none."""
     return float(number) if math.isfinite(number) else None

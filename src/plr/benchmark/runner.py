@@ -101,6 +101,8 @@ def run_cells(
         store.begin(command, device_name(device))
         _run_in_threads(work, store, [StackLoop(work, check_device(device)).run])
         if not work.stop.is_set() and not work.is_over():
+            # What follows is done on the CPU, and the record is to say so.
+            store.begin(command)
             work.compile()
             _run_in_threads(work, store, [work.loop] * number)
     return work.summary()

@@ -42,9 +42,7 @@ class StackLoop:
             raise
 
     def _do(self, items: Sequence[Item]) -> list[list[Item]]:
-        """Do a stack; return what is left of it, in halves, where the device's memory did not suffice."""
-        import torch
-
+        """Do a stack; return what is left of it, in halves, where it could not be done, until the culprit is alone."""
         work, store = self._work, self._work.store
         free = set(store.claim_all([key for key, _ in items]))
         # What another runner has claimed is waited for in the end, or taken over.
@@ -68,9 +66,13 @@ class StackLoop:
         try:
             results = run_stack([cell for _, cell in mine], work.workbench, self._device, callback=progress)
         except BaseException as error:
-            store.release(*(key for key, _ in mine))
             work.count(-counted)
-            if not isinstance(error, torch.OutOfMemoryError) or len(mine) == 1:
+            if isinstance(error, Exception) and not isinstance(error, StopError) and len(mine) == 1:
+                work.count(cost)
+                work.fail(mine[0][0], error)
+                return []
+            store.release(*(key for key, _ in mine))
+            if isinstance(error, StopError) or not isinstance(error, Exception):
                 raise
             half = len(mine) // 2
             return [mine[:half], mine[half:]]

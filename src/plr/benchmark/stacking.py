@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.benchmark.execution import Fit, diverged_fits, dump, training_seed
+from plr.benchmark.execution import Fit, diverged_fits, dump, finite, training_seed
 from plr.benchmark.grid import Cell
 from plr.benchmark.methods import Setting, get_method
 from plr.benchmark.models import get_model
@@ -41,6 +40,9 @@ def check_device(name: str) -> str:
 
     ``cuda`` and ``cuda:1`` are GPUs; ``torch`` is the same engine on the CPU.
     """
+    kind, _, number = name.partition(":")
+    if name != "torch" and (kind != "cuda" or (number and not number.isdigit())):
+        raise ParameterError(f"Unknown device {name!r}; choose cpu, cuda, cuda:N for GPU number N, or torch.")
     try:
         import torch
     except ImportError as error:
@@ -49,9 +51,6 @@ def check_device(name: str) -> str:
         ) from error
     if name == "torch":
         return "cpu"
-    kind, _, number = name.partition(":")
-    if kind != "cuda" or (number and not number.isdigit()):
-        raise ParameterError(f"Unknown device {name!r}; choose cpu, cuda, cuda:N for GPU number N, or torch.")
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if int(number or 0) >= there:
         found = "no GPU" if there == 0 else f"{there} GPU{'s' if there > 1 else ''}, numbered from 0"
@@ -262,10 +261,12 @@ def _judge(
     judged: list[list[Fit]] = [[] for _ in plans]
     for numbers in alike.values():
         parameters = np.concatenate([np.vstack([results[n].last, results[n].best]) for n in numbers])
-        codes = np.repeat([plans[n].fit.activations for n in numbers], 1 + len(EPOCH_RULES[1:]), axis=0)
+        codes = np.repeat([plans[n].fit.activations for n in numbers], len(EPOCH_RULES), axis=0)
         predictions = predict_stack(layers, parameters, codes, plans[numbers[0]].problem.test.X, device)
         for place, n in enumerate(numbers):
-            judged[n] = _fits_of(plans[n], results[n], predictions[4 * place : 4 * place + 4], epochs)
+            judged[n] = _fits_of(
+                plans[n], results[n], predictions[place * len(EPOCH_RULES) : (place + 1) * len(EPOCH_RULES)], epochs
+            )
     return judged
 
 
@@ -284,10 +285,10 @@ def _fits_of(plan: _Plan, result: StackedResult, predictions: NDArray[np.float32
                 setting=dump(plan.setting),
                 rule=rule,
                 epoch=int(epoch),
-                val_loss=_finite(own),
-                val_evidence=_finite(evidence),
-                val_truth=_finite(truth * unit**2),
-                test_mse=_finite(float(np.mean(errors**2))),
+                val_loss=finite(own),
+                val_evidence=finite(evidence),
+                val_truth=finite(truth * unit**2),
+                test_mse=finite(float(np.mean(errors**2))),
             )
         )
     return fits
@@ -301,7 +302,3 @@ def _check_converged(result: StackedResult, epochs: int, learning_rate: float) -
         raise diverged(PARAMETERS, epochs, epochs, learning_rate)
     if (result.best_epoch < 0).any():
         raise DivergenceError(NO_SCORE)
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

@@ -83,6 +83,7 @@ class Work:
         self._callback = callback
         self._lock = threading.Lock()
         self._began = time.perf_counter()
+        self._clock_runs = False
         states = store.states()
         keyed = [(cell.key(protocol), cell) for cell in expand(protocol)]
         self._total = len(keyed)
@@ -126,7 +127,7 @@ class Work:
         finally:
             alarm.cancel()
             alarm.join()
-        self._began = time.perf_counter()
+        self.start_clock()
         self.report()
 
     def report(self, compiling: bool = False) -> None:
@@ -168,9 +169,16 @@ class Work:
             self._failed += failed
         self.report()
 
+    def fail(self, key: str, error: Exception) -> None:
+        """Record that a cell could not be done, and go on."""
+        self.store.fail(key, _describe(error))
+        self.note(failed=1)
+
     def start_clock(self) -> None:
-        """Count seconds from now on."""
-        self._began = time.perf_counter()
+        """Count seconds from now on, unless cells have been done already."""
+        if not self._clock_runs:
+            self._clock_runs = True
+            self._began = time.perf_counter()
 
     def count(self, cost: float) -> None:
         """Count work that is done."""
@@ -217,8 +225,7 @@ class Work:
             self.store.release(key)
             raise
         except Exception as error:
-            self.store.fail(key, _describe(error))
-            self.note(failed=1)
+            self.fail(key, error)
         else:
             finished = self.store.finish(key, fits, time.perf_counter() - began)
             self.note(finished=finished, elsewhere=not finished)

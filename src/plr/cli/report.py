@@ -71,7 +71,7 @@ def report_command(
     The page of a model is one file: predictions against candidates, the rows still in doubt, what was done. That of a
     benchmark has Tables 1 to 3, published numbers beside measured ones. Prints the paths of what was written.
 
-    Examples: plr report model.plr -o page.html, plr report runs/paper -o runs/paper/report
+    Example: plr report model.plr -o page.html, or plr report runs/paper -o runs/paper/report
     """
     from plr.cli.model_report import is_model
 

@@ -45,7 +45,8 @@ def train_epochs(
     degrees : float
         What the common label-free score takes for the noise's degrees of freedom.
     block, warps : int
-        Rows that a program computes at a time, and its groups of 32 threads. Speed alone depends on them.
+        Rows that a program computes at a time, and its groups of 32 threads; at most 8, so that no weight is held by
+        two threads, of which one might read a moment that the other has just written.
     precision : {"tf32x3", "ieee", "tf32"}
         How matrices are multiplied; see `triton.language.dot`. The first two are as good as float32.
     """

@@ -86,7 +86,7 @@ def _keep(place, w1, w2, w3, w4, at1, at2, at3, at4):
     tl.store(place + at4, w4)
 
 
-# These differ from call to call, and a kernel compiled anew for some of their values would be compiled for minutes.
+# These differ from call to call, and to compile the kernel anew for some of their values takes longer than most calls.
 @triton.jit(
     do_not_specialize=[
         "order_stride",

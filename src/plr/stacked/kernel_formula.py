@@ -1,6 +1,7 @@
 """The formula for a block of rows inside the fused kernel: what `plr.stacked.formula` computes, in Triton.
 
-Candidates are walked through twice: once for the best score, once for the shares.
+Candidates are walked through twice: once for the best score, once for the shares. Of candidates that are equally near,
+identification takes the first; the other engines share between them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import triton
 import triton.language as tl
 
 from plr._codes import ABSOLUTE, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED
-from plr.stacked.formula import SMALLEST_LOSS
+from plr.stacked.formula import HIGHEST_SCORE, SMALLEST_LOSS
 
 __all__ = ["evidence", "terms"]
 
@@ -19,6 +20,7 @@ _IDENTIFICATION = tl.constexpr(IDENTIFICATION)
 _PROGRESSIVE = tl.constexpr(PROGRESSIVE)
 _POSTERIOR = tl.constexpr(POSTERIOR)
 _SMALLEST_LOSS = tl.constexpr(SMALLEST_LOSS)
+_HIGHEST_SCORE = tl.constexpr(HIGHEST_SCORE)
 
 
 @triton.jit
@@ -55,7 +57,13 @@ def _score(weighting, loss_code, first, second, delta, scale, residual):
     else:
         loss = _loss(loss_code, delta, residual)
         if weighting == _PROGRESSIVE:
-            score = second * tl.exp(-first * tl.log(tl.maximum(loss, _SMALLEST_LOSS)))
+            loss = tl.maximum(loss, _SMALLEST_LOSS)
+            # The root is exact to the last bit but one; logarithm and exponential are not, and beta2 may be large.
+            if first == 0.5:  # noqa: SIM108 -- Triton has no such expression for numbers known at run time only.
+                power = tl.rsqrt(loss)
+            else:
+                power = tl.exp(-first * tl.log(loss))
+            score = tl.minimum(second * power, _HIGHEST_SCORE)
         elif weighting == _IDENTIFICATION:
             score = -loss
         else:
@@ -69,8 +77,9 @@ def terms(labels, at, width, there, prediction, weighting, loss_code, first, sec
 
     ``at`` is where a row's candidates begin in ``labels``, ``there`` which rows there are.
     """
-    best = tl.full((BLOCK,), -1.0e38, tl.float32)
-    nearest = prediction
+    best = tl.full((BLOCK,), float("-inf"), tl.float32)
+    # Every row has a first candidate; where all losses have overflowed, its own shows that.
+    nearest = tl.load(labels + at, mask=there, other=0.0)
     for j in range(width):
         value = tl.load(labels + at + j, mask=there, other=0.0)
         score = _score(weighting, loss_code, first, second, delta, scale, prediction - value)

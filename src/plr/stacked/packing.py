@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED
 from plr.errors import ParameterError
-from plr.stacked.fits import RULES, Layers, StackedFit
+from plr.stacked.fits import IDENTITY, RELU, RULES, Layers, StackedFit
 
-__all__ = ["FLOATS", "INTEGERS", "MOST_LAYERS", "Stack", "State", "bytes_per_fit", "pack", "unpack_parameters"]
+__all__ = ["FLOATS", "INTEGERS", "MOST_LAYERS", "Stack", "State", "pack", "unpack_parameters"]
 
 # Columns of Stack.integers and Stack.floats.
 INTEGERS = (
@@ -64,7 +65,7 @@ class Stack:
         Candidates and true labels, row by row, NaN where absent.
     integers, floats : Tensor of shape (fits, ...)
         What each fit uses of that, and its hyper-parameters; see `INTEGERS` and `FLOATS`. Features count in rows of
-        ``table``, labels in entries of ``labels``, orders in entries of what `Orders.draw` returns per epoch.
+        ``table``, labels in entries of ``labels``, orders in entries of what `draw_orders` returns per epoch.
     order_rows, order_seeds : list of int
         For each stream of row orders that the fits share, its rows and its seed.
     """
@@ -145,8 +146,7 @@ class _Pool:
 
 def pack(fits: Sequence[StackedFit], layers: Layers, epochs: int, device: str | torch.device) -> tuple[Stack, State]:
     """Put fits on a device."""
-    if len(layers.hidden) > MOST_LAYERS:
-        raise ParameterError(f"Networks of a stack have at most {MOST_LAYERS} hidden layers, got {len(layers.hidden)}.")
+    _check(fits, layers)
     shape = tuple(_padded(size + 1) for size in layers.sizes[:-1])
     tables, labels = _Pool(), _Pool()
     streams: dict[tuple[int, int], int] = {}
@@ -220,10 +220,28 @@ def pack(fits: Sequence[StackedFit], layers: Layers, epochs: int, device: str | 
     return stack, state
 
 
-def bytes_per_fit(layers: Layers, epochs: int) -> int:
-    """Return how much memory the state of one fit takes on the device."""
-    shape = tuple(_padded(size + 1) for size in layers.sizes[:-1])
-    return 4 * ((3 + RULES) * _count(shape) + (1 + RULES) * epochs)
+def _check(fits: Sequence[StackedFit], layers: Layers) -> None:
+    """Refuse what would be trained as something else."""
+    if not fits:
+        raise ParameterError("A stack needs at least one fit.")
+    if not 1 <= len(layers.hidden) <= MOST_LAYERS:
+        raise ParameterError(f"Networks of a stack have 1 to {MOST_LAYERS} hidden layers, got {len(layers.hidden)}.")
+    for number, fit in enumerate(fits):
+        rows, check = len(fit.features), fit.validation
+        wrong = {
+            "activations": len(fit.activations) != len(layers.hidden) or not set(fit.activations) <= {IDENTITY, RELU},
+            "weighting": fit.weighting not in (AVERAGE, IDENTIFICATION, PROGRESSIVE, POSTERIOR),
+            "loss": fit.loss not in (SQUARED, ABSOLUTE, HUBER),
+            "features": rows == 0 or fit.features.shape[1] != layers.features,
+            "targets": fit.targets.ndim != 2 or len(fit.targets) != rows,
+            "parameters": fit.parameters.shape != (layers.parameters,),
+            "validation": len(check.features) == 0
+            or check.features.shape[1] != layers.features
+            or {len(check.own), len(check.candidates), len(check.truth)} != {len(check.features)},
+        }
+        for name, is_wrong in wrong.items():
+            if is_wrong:
+                raise ParameterError(f"Fit {number} of the stack has {name} that no stack of this shape can train.")
 
 
 def unpack_parameters(padded: NDArray[np.float32], stack: Stack) -> NDArray[np.float32]:
@@ -256,10 +274,6 @@ def _sides(layers: Layers, shape: tuple[int, ...]) -> list[tuple[int, int, int, 
     sizes = layers.sizes
     columns = (*shape[1:], 1)
     return list(zip(sizes[:-1], sizes[1:], shape, columns, strict=True))
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    return sum(rows * columns for rows, columns in zip(shape, (*shape[1:], 1), strict=True))
 
 
 def _padded(size: int) -> int:

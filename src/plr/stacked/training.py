@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from plr._parameters import check_choice, check_integer
+from plr.errors import DependencyError, ParameterError
 from plr.stacked import plain
 from plr.stacked.fits import Layers, StackedFit, StackedResult
 from plr.stacked.orders import draw_orders
@@ -53,6 +55,9 @@ def train_stack(
     -------
     list of StackedResult, one for each fit
     """
+    check_integer("epochs", epochs, low=1)
+    check_integer("batch_size", batch_size, low=1)
+    check_choice("engine", engine, ("auto", "fused", "plain"))
     stack, state = pack(fits, layers, epochs, device)
     train = _engine(engine, stack, device)
     done, turn = 0, 1
@@ -77,13 +82,18 @@ def _engine(name: str, stack: Stack, device: str) -> Callable[..., None]:
         return plain.train_epochs
     try:
         from plr.stacked import fused
-    except ImportError:
+    except ImportError as error:
         if name == "fused":
-            raise
+            raise DependencyError("The fused engine needs Triton, which comes with PyTorch for GPUs.") from error
         return plain.train_epochs
-    if name == "auto" and not fused.supports(stack):
-        return plain.train_epochs
-    return fused.train_epochs
+    if fused.supports(stack):
+        return fused.train_epochs
+    if name == "fused":
+        raise ParameterError(
+            "The fused engine trains networks of three hidden layers, none of them and no table wider than 63; use "
+            "engine='auto'."
+        )
+    return plain.train_epochs
 
 
 def _wait(device: str) -> None:

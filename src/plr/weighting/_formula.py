@@ -192,7 +192,7 @@ def _shares_if_there(
     weights: Floats,
     at: int,
 ) -> float:
-    """Write the shares of candidates where the truth may be missing, and return their sum with that of its absence."""
+    """Write the shares of candidates where the truth may be missing, parts of their sum with its absence; return 1."""
     size = stop - start
     has_prior = prior.size > 0
     best = _fill_and_find_best(formula, prediction, values, prior, log_q, start, stop, state, weights, at)
@@ -210,7 +210,10 @@ def _shares_if_there(
             share = believed * math.exp(weights[at + j] - best)
         weights[at + j] = share
         shares += share
-    return shares
+    # Divided here, not by the caller: beside an infinite sum a share is nothing, however large its loss.
+    for j in range(size):
+        weights[at + j] /= shares
+    return 1.0
 
 
 @inlined

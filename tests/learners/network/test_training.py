@@ -17,9 +17,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 from plr import CandidateSets
-from plr.errors import DivergenceError
+from plr.errors import DivergenceError, LengthError
 from plr.learners.network import network
 from plr.learners.network._heads import DENSITY, Head
+from plr.learners.network._passes import Layout
 from plr.learners.network._training import BY_EVIDENCE, BY_LOSS, BY_TRUTH, _shuffle, train
 from plr.learners.network.network import Network, Progress, Settings, Training, Validation, kernel_sets, train_network
 from plr.losses import get_loss
@@ -458,3 +459,11 @@ def test_recorded_length(make: Callable[[], Training]) -> None:
     training = make()
     assert len(training.loss) == len(training.scales) == SETTINGS.epochs
     assert np.isfinite(training.loss).all()
+
+
+def test_matrices_of_another_width_are_refused() -> None:
+    """The kernels would write past their memory."""
+    layout = Layout(np.array([2, 3, 1]), np.array([1]))
+    net = Network(layout, np.zeros(13, np.float32))
+    with pytest.raises(LengthError, match=r"takes 2 columns, got an array of shape \(4, 5\)"):
+        net.predict(np.zeros((4, 5)))

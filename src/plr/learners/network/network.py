@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from plr._vectors import DOUBLES
 from plr.candidates import CandidateSets
-from plr.errors import DivergenceError
+from plr.errors import DivergenceError, LengthError, ParameterError
 from plr.learners.network._activations import ACTIVATIONS
 from plr.learners.network._blocks import STRIDE
 from plr.learners.network._heads import SCALAR, Head, Sets
@@ -111,6 +111,7 @@ class Network:
         """Return the outputs for each row, one column per output unit."""
         # The kernel itself: a stage's pointer runs as plain Python when it is Python that calls it.
         rows = np.require(features, dtype=self.parameters.dtype, requirements=["C", "A", "W"])
+        _check_columns(rows, int(self.layout.sizes[0]))
         out = np.empty((len(rows), int(self.layout.sizes[-1])))
         units = int(self.layout.sizes.sum()) * STRIDE
         values, inputs = _aligned(units, rows.dtype), _aligned(units, rows.dtype)
@@ -159,6 +160,10 @@ def train_network(
     network, bit for bit.
     """
     dtype = np.dtype(settings.dtype)
+    if len(sets.offsets) != len(features) + 1:
+        raise LengthError(
+            f"There are {len(features)} rows of features and {len(sets.offsets) - 1} sets; they must agree."
+        )
     random = np.random.default_rng(seed)
     sizes = [features.shape[1], *settings.hidden, outputs]
     layout = Layout(
@@ -167,7 +172,7 @@ def train_network(
     parameters = initial_parameters(sizes, random).astype(dtype)
     largest_set = int(np.diff(sets.offsets).max())
     memory = _make_memory(parameters, sum(sizes), len(features), largest_set, rule, settings, random)
-    monitor = _make_monitor(validation, parameters, rule, settings)
+    monitor = _make_monitor(validation, parameters, rule, settings, sizes[0])
     plan = Plan(
         settings.epochs,
         settings.batch_size,
@@ -209,6 +214,12 @@ def train_network(
     return _collect(layout, memory, monitor)
 
 
+def _check_columns(features: Array, columns: int) -> None:
+    """Refuse a matrix that is not as wide as the network's first layer: the kernels would write past their memory."""
+    if features.ndim != 2 or features.shape[1] != columns:
+        raise LengthError(f"The network takes {columns} columns, got an array of shape {features.shape}.")
+
+
 def _aligned(size: int, dtype: Any) -> Array:
     """Return zeros that begin where a cache line does: vectors that straddle two lines take twice as long to load."""
     line = 64
@@ -246,7 +257,9 @@ def _make_memory(
     )
 
 
-def _make_monitor(validation: Validation | None, parameters: Array, rule: Rule, settings: Settings) -> Monitor:
+def _make_monitor(
+    validation: Validation | None, parameters: Array, rule: Rule, settings: Settings, columns: int
+) -> Monitor:
     # The common score judges every method by the same noise, whatever the method itself assumes.
     noise = rule if rule.learns_scale else Rule(Posterior(), Squared())
     state = noise.initial_state(settings.initial_scale)
@@ -257,6 +270,9 @@ def _make_monitor(validation: Validation | None, parameters: Array, rule: Rule, 
         sets, candidates, truth, rows, entries = empty, empty, NOTHING, 0, 0
     else:
         features = np.ascontiguousarray(validation.features, dtype=parameters.dtype)
+        _check_columns(features, columns)
+        if validation.truth is None and BY_TRUTH in validation.rules:
+            raise ParameterError("To choose the best epoch by true labels, validation needs them.")
         sets = kernel_sets(validation.sets, log_q=validation.log_q)
         shown = validation.sets if validation.candidates is None else validation.candidates
         candidates = sets if validation.candidates is None else kernel_sets(shown)
