@@ -1,5 +1,5 @@
 """``python -m plr``: the command line, where the command itself is not on the path."""
 
-from plr.cli import main
+from plr.cli import command
 
-main()
+command()

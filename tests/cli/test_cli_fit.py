@@ -160,6 +160,41 @@ def test_evaluate(run, model):
     assert "R²" in out
 
 
+def test_evaluate_where_the_truth_is_never_among_the_candidates(run, model, tmp_path):
+    table = read_table("train.parquet")
+    away = pa.array(table["truth"].to_numpy() + np.pi)
+    write_table(table.set_column(table.column_names.index("truth"), "truth", away), tmp_path / "t.parquet")
+    out, _ = run("evaluate", model, tmp_path / "t.parquet", "--truth", "truth")
+    assert "choices cannot be judged: the truth is never among the candidates" in out
+    assert "chosen" not in out
+    assert "probabilities" not in out
+
+
+def test_evaluate_takes_the_prior_of_training(run, folder, tmp_path):
+    table = read_table("train.parquet")
+    sets = CandidateSets.from_arrow(table["y"].combine_chunks())
+    is_true = sets.values == table["truth"].to_numpy()[sets.row_index]
+    bounds = zip(sets.offsets, sets.offsets[1:], strict=False)
+    raw = np.where(is_true, 0.98, 0.02)
+    table = table.append_column("sure", [[(raw[a:b] / raw[a:b].sum()).tolist() for a, b in bounds]])
+    write_table(table, tmp_path / "t.parquet")
+    run(
+        "fit", tmp_path / "t.parquet", "--target", "y", "--prior", "sure", "--truth", "truth", "--learner", "linear",
+        "--no-intervals", "-o", tmp_path / "m.plr",
+    )  # fmt: skip
+    out, err = run("evaluate", tmp_path / "m.plr", tmp_path / "t.parquet", "--json")
+    assert "'sure', as in training" in err
+    asked = run("evaluate", tmp_path / "m.plr", tmp_path / "t.parquet", "--prior", "sure", "--json")
+    assert (json.loads(asked[0]), "as in training" in asked[1]) == (json.loads(out), False)
+    write_table(table.drop_columns(["sure"]), tmp_path / "u.parquet")
+    other, err = run("evaluate", tmp_path / "m.plr", tmp_path / "u.parquet", "--json")
+    assert "trained with the prior 'sure', which is not used here" in err
+    errors = [json.loads(found)["identification"]["calibration_error"] for found in (out, other)]
+    assert errors[0] < errors[1]
+    assert run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html", "--data", tmp_path / "t.parquet", "--prior",
+               "sure")[0]  # fmt: skip
+
+
 def test_models_from_python(run, folder, tmp_path):
     import pandas
 
@@ -211,7 +246,11 @@ def test_errors_and_choices_by_hand():
     assert choice["accuracy_with_several"] == 0.5
     assert choice["by_chance_with_several"] == 0.5
     assert choice["rows_with_truth_among_candidates"] == 2
-    assert choice["calibration_error"] == pytest.approx((0.5 + 0.5 + 1.0) / 5)
+    assert choice["calibration_error"] == pytest.approx((0.5 + 0.5) / 4)
+    assert (choice["rows"], choice["rows_with_several"], choice["rows_judged_with_several"]) == (3, 2, 2)
+    never = choices_of(given, sets, np.array([1.4, 3.4, 9.0]))
+    assert never["rows_with_truth_among_candidates"] == 0
+    assert never["accuracy"] is never["accuracy_with_several"] is never["calibration_error"] is None
 
 
 @pytest.mark.parametrize("verb", ["check", "fit", "predict", "identify", "evaluate"])

@@ -71,7 +71,10 @@ def test_report_into_a_file_or_of_one(store, tmp_path):
     into = run(store, "-o", file)
     assert "is a file, or lies below one" in str(into.exception)
     of = run(file, "-o", tmp_path / "out")
-    assert "t.csv is not a usable benchmark store" in str(of.exception)
+    assert "t.csv is neither a model file nor a folder of benchmark results; for a table: plr report" in str(
+        of.exception
+    )
+    assert not (tmp_path / "out").exists()
     nothing = run(tmp_path, "-o", tmp_path / "out")
     assert "has no results.sqlite; name a folder" in str(nothing.exception)
 

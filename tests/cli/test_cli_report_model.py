@@ -2,6 +2,8 @@
 
 import json
 import sys
+from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +88,7 @@ def test_page_of_new_rows_with_their_truth(run, model, tmp_path):
 
 def test_training_rows_are_known_again(run, model, tmp_path):
     out, err = run("report", model, "-o", tmp_path / "p.html", "--data", "train.parquet", "--truth", "truth", "--json")
-    assert "the rows the model was trained on" in err
+    assert "the rows the model was trained on; probabilities are by models that have not seen them, predictions" in err
     done = json.loads(out)
     assert not done["new_rows"]
     assert done["facts"]["checks"]["rows"] == 110
@@ -101,6 +103,30 @@ def test_a_model_may_keep_no_rows(run, tmp_path):
     assert "keeps nothing about single rows" in err
     run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html", "--data", "test.parquet")
     assert "rows-data" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_training_rows_are_known_again_where_none_are_kept(run, tmp_path):
+    fit = ("fit", "train.parquet", "--target", "y", "--ignore", "truth", "--learner", "linear")
+    run(*fit, "--no-page", "-o", tmp_path / "m.plr")
+    page = ("-o", tmp_path / "p.html", "--truth", "truth", "--json")
+    out, err = run("report", tmp_path / "m.plr", *page, "--data", "train.parquet")
+    assert "trained on; it has seen them" in err
+    done = json.loads(out)
+    assert not done["new_rows"]
+    assert done["facts"]["checks"]["covered"] is None
+    text = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "that it was trained on" in text
+    assert "The model has seen these rows, which flatters it." in text
+    assert "are within their 90 % interval" not in text
+    assert json.loads(run("report", tmp_path / "m.plr", *page, "--data", "test.parquet")[0])["new_rows"]
+
+
+def test_note_about_training_rows_says_who_judged_them(run, tmp_path):
+    fit = ("fit", "train.parquet", "--target", "y", "--ignore", "truth", "--learner", "linear", "--no-intervals")
+    run(*fit, "-o", tmp_path / "m.plr")
+    _, err = run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html", "--data", "train.parquet")
+    assert "it has seen them, so the page flatters it" in err
+    assert "the page shows what models" not in err
 
 
 def test_a_model_from_python(run, tmp_path):
@@ -139,6 +165,22 @@ def test_what_is_no_model(run, tmp_path):
     assert (
         "has no meaning for the report of a benchmark" in run("report", tmp_path, "-o", "x", "--data", "d", code=2)[1]
     )
+
+
+def test_unreadable_file_is_one_line(run, tmp_path, monkeypatch):
+    (tmp_path / "secret").write_text("a")
+    monkeypatch.setattr(Path, "open", Mock(side_effect=PermissionError(13, "Permission denied")))
+    _, err = run("report", tmp_path / "secret", "-o", tmp_path / "p.html", code=2)
+    assert "secret cannot be read: Permission denied." in err
+    assert err.count("\n") == 1
+
+
+def test_page_goes_into_an_html_file_of_a_folder_that_is_there(run, model, tmp_path):
+    _, err = run("report", model, "-o", tmp_path / "nofolder" / "x.html", code=2)
+    assert f"There is no folder {tmp_path / 'nofolder'} to write x.html into." in err
+    assert "let x.csv end in .html or .htm" in run("report", model, "-o", tmp_path / "x.csv", code=2)[1]
+    assert list(tmp_path.iterdir()) == []
+    run("report", model, "-o", tmp_path / "x.HTM")
 
 
 def test_out_is_a_folder(run, model, tmp_path):

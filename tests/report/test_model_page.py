@@ -18,6 +18,7 @@ from plr.report.importance import Importance, measure_importance
 from plr.report.model_page import ModelContent, render_model_page
 from plr.report.model_table import rows_as_json, rows_section
 from plr.report.rows import Rows, make_rows
+from plr.report.truths import true_candidates
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +54,11 @@ def test_nothing_from_the_data_becomes_markup(page):
 def test_data_in_the_page_is_all_rows(page, content):
     (data,) = re.findall(r'<script type="application/json" id="rows-data">(.*?)</script>', page, re.DOTALL)
     data = json.loads(data)
-    assert sorted(data["number"]) == list(range(1, 121))
+    assert sorted(data["number"]) == list(range(120))
     assert len(data["values"]) == sum(data["sizes"]) == len(content.rows.values)
     assert data["columns"][0]["cells"][0].startswith("house")
-    first = data["number"][0] - 1
+    first = data["number"][0]
+    assert "Rows are counted from 0." in page
     several = content.rows.several
     assert content.rows.top[first] == content.rows.top[several].min()
 
@@ -132,6 +134,50 @@ def test_facts_by_hand():
     # Of five candidates of which two are true: 0.02, 0.2, 0.3 (true), 0.5, 0.98 (true).
     assert checks.calibration_error == pytest.approx((0.02 + 0.2 + 0.7 + 0.5 + 0.02) / 5)
     assert checks.covered is None
+
+
+def test_only_rows_with_the_truth_among_the_candidates_are_judged(content):
+    checks = find_facts(hand_made(truth=np.array([1.0, 7.3, 4.0])), None, new=True).checks
+    assert (checks.rows, checks.judged, checks.several, checks.right) == (3, 2, 1, 1.0)
+    assert checks.calibration_error == pytest.approx((0.02 + 0.02 + 0.0) / 3)
+    rows = hand_made(truth=np.array([1.3, 7.3, np.nan]))
+    checks = find_facts(rows, None, new=True).checks
+    assert (checks.rows, checks.judged, checks.right, checks.calibration_error) == (2, 0, None, None)
+    page = render_model_page(dataclasses.replace(content, rows=rows))
+    assert page.count("cannot be judged: the truth is never among the candidates") == 2
+    assert "Choices that are right in fact" not in page
+    assert "share that is true" not in page
+
+
+@pytest.mark.parametrize(
+    ("candidates", "truth", "expected"),
+    [
+        ([[5.0000001, 9.0]], [5.0], [True, False]),
+        ([[5.00001, 9.0]], [5.123456789], [False, False]),
+        ([[1.2345, 7.0]], [1.23], [True, False]),
+        ([[1.2345, 1.2311]], [1.23], [False, False]),
+        ([[1.7e9, 1.7e9 + 60]], [1.7e9 + 60], [False, True]),
+        ([[3.0, 3.0, 1.0]], [3.0], [True, True, False]),
+        ([[2.46, 9.0], [7.5, 8.0]], [2.5, 7.25], [False, False, False, False]),
+        ([[0.0, 1.0]], [0.0], [True, False]),
+    ],
+    ids=["near", "far", "rounded", "rounded-but-two", "large-and-close", "twice", "decimals-of-all", "zero"],
+)
+def test_which_candidate_is_the_truth(candidates, truth, expected):
+    S = CandidateSets.from_lists(candidates)
+    assert true_candidates(S.values, S.offsets, np.array(truth)).tolist() == expected
+
+
+def test_several_target_columns_are_named(content):
+    def lead(*target):
+        return dataclasses.replace(content, manifest={"extra": {"table": {"target": list(target)}}}).predicted
+
+    assert lead("a", "b", "c") == "The model predicts the true value, for which a, b and c hold the candidates."
+    assert "h and 2 more columns hold" in lead(*"abcdefghij")
+    assert lead("a") == "The model predicts a."
+    assert lead() == "The model predicts a value."
+    page = render_model_page(dataclasses.replace(content, manifest={"extra": {"table": {"target": ["a", "b"]}}}))
+    assert "for which a and b hold the candidates. Of the" in page
 
 
 def test_many_rows_are_thinned_and_counts_stay_right():

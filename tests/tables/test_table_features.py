@@ -34,6 +34,14 @@ def kinds(**columns):
         (["31.12.2024", "01.02.2024", None], "date", "%d.%m.%Y"),
         (["12/31/2024", "01/02/2024", None], "date", "%m/%d/%Y"),
         (["01/02/2024", "03/04/2024", None], "left out", ""),
+        (["2022-01-14T00:00:00.000", "2022-01-15T00:00:00.000", None], "date", "%Y-%m-%dT%H:%M:%S"),
+        (["2022-01-14T00:00:00.000Z", "2022-01-15T10:00:00+02:00", None], "date", "%Y-%m-%dT%H:%M:%S"),
+        (["2022-01-14 12:30:00.5", "2022-01-15 12:30:00", None], "date", "%Y-%m-%d %H:%M:%S"),
+        (["2022-01-14 12:30Z", "2022-01-15 12:45Z", None], "date", "%Y-%m-%d %H:%M"),
+        (["14 Jan 2022", "5 Feb 2022", None], "date", "%d %b %Y"),
+        (["14 Jan 2022 men", "5 Feb 2022", None], "category", ""),
+        (["00123", "00124", "10000"], "category", ""),
+        (["0.5", "00.5", "0"], "number", "plain"),
         ([datetime.time(8), datetime.time(9), None], "clock", ""),
         ([[1, 2], [3], [4]], "left out", ""),
         ([{"a": 1}, {"a": 2}, None], "left out", ""),
@@ -50,6 +58,29 @@ def test_what_a_column_is(cells, kind, form):
 def test_row_numbers_are_left_out_by_name_only():
     found = kinds(index=range(5), year=range(2000, 2005))
     assert found == {"index": ("left out", ""), "year": ("number", "")}
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "patient_id", "meterId", "nr", "key", "order no"])
+def test_identifiers_are_left_out_by_name_where_all_differ(name):
+    different = [7 * i % 101 for i in range(30)]
+    assert kinds(**{name: different, "other": different})[name][0] == "left out"
+    assert kinds(**{name: [str(10**20 + i) for i in different], "other": different})[name][0] == "left out"
+    assert kinds(**{name: [i % 9 for i in range(30)], "other": different})[name][0] == "number"
+
+
+@pytest.mark.parametrize("name", ["width", "humid", "casino", "turkey", "grid", "piano"])
+def test_other_names_are_no_identifiers(name):
+    different = [7 * i % 101 for i in range(30)]
+    assert kinds(**{name: different, "other": different})[name][0] == "number"
+
+
+def test_a_column_with_a_role_is_no_hint():
+    features = learn_features(pa.table({"weight_a": [1.0, 2.0, 4.0]}))
+    new = pa.table({"weight_b": [1.0]})
+    with pytest.raises(DataError, match="its 'weight_b' may be 'weight_a'"):
+        features.apply(new, "t.csv")
+    with pytest.raises(DataError, match="that the model was trained on\\."):
+        features.apply(new, "t.csv", roles=["weight_b"])
 
 
 def test_dates_become_numbers_that_vary():

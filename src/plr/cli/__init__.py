@@ -9,10 +9,15 @@ shows the first lines of their docstrings and should not wait for anything else.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import errno
 import functools
+import os
 import sys
+import traceback
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -26,7 +31,7 @@ from plr.cli.identify import identify_command
 from plr.cli.predict import predict_command
 from plr.cli.report import report_command
 
-__all__ = ["VERBS", "app", "main"]
+__all__ = ["VERBS", "app", "command", "main"]
 
 VERBS: dict[str, Callable[..., None]] = {
     "check": check_command,
@@ -40,6 +45,8 @@ VERBS: dict[str, Callable[..., None]] = {
     "benchmark": benchmark_command,
 }
 """What there is to say after ``plr``, in the order of the help."""
+
+_CANNOT_WRITE = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 
 app = typer.Typer(
     name="plr",
@@ -88,14 +95,66 @@ def _root(
 def main() -> None:
     """Run the command line."""
     try:
-        app()
+        code = app(prog_name="plr", standalone_mode=False)
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.stderr.write("Stopped.\n")
-        sys.exit(130)
+        _end("Stopped.", 130)
+    except BrokenPipeError:
+        # Whoever read the results has read enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except Exception as error:
         from plr.errors import PlrError
 
+        kinds = {kind.__name__ for kind in type(error).__mro__}
+        # By name, because Typer brings a click of its own.
+        if "Abort" in kinds:
+            _end("Stopped.", 130)
+        if "NoArgsIsHelpError" in kinds:
+            _end(str(error), 2)
+        if "ClickException" in kinds:
+            _end(f"plr: {_usage(error)}", 2)
+        if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _end(f"plr: Results cannot be written: {os.strerror(error.errno)}.", 2)
         if not isinstance(error, PlrError):
             raise
-        sys.stderr.write(f"plr: {' '.join(str(error).split())}\n")
-        sys.exit(2)
+        _end(f"plr: {_one_line(error)}", 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def command() -> None:
+    """Run the command line and leave at once, with what was written flushed.
+
+    Threads of the libraries that read tables may still be winding down. Torn down with the interpreter, they now and
+    then end the process with an abort in place of its own exit code.
+    """
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    atexit._run_exitfuncs()
+    os._exit(code)
+
+
+def _usage(error: Any) -> str:
+    """Return what is wrong with what was typed, and where to read what may be typed."""
+    path = getattr(getattr(error, "ctx", None), "command_path", "plr")
+    text = _one_line(error.format_message())
+    return f"{text}{'' if text.endswith(('.', '?')) else '.'} See {path} --help."
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def _end(message: str, code: int) -> NoReturn:
+    sys.stderr.write(f"{message}\n")
+    sys.exit(code)

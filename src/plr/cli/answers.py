@@ -69,9 +69,10 @@ def write_answers(
     prefix: str = "",
 ) -> None:
     """Write a table with the columns that say which candidate is true."""
-    from plr.cli.common import add_columns, emit
+    from plr.cli.common import add_columns, as_written, emit
 
-    emit(add_columns(table, answers(found, sets, target, table.num_rows), data, prefix), out)
+    new = answers(found, sets, target, table.num_rows)
+    emit(add_columns(as_written(table, data, out), new, data, prefix), out)
 
 
 def count_doubt(found: Identification, sets: CandidateSets) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def check_table(
     import pyarrow as pa
 
     from plr import check
-    from plr.cli.common import note, read_sets, tell_columns, working
+    from plr.cli.common import note, places_of, read_sets, tell_columns, working
     from plr.cli.roles import read_roles
     from plr.cli.tables import read_table
     from plr.tables import learn_features
@@ -59,12 +59,13 @@ def check_table(
     table = read_table(data)
     roles = read_roles(table, data, asked)
     sets = read_sets(table, roles.target, data, prior=roles.prior, drop_empty=drop_empty)
+    place = places_of(sets, table, data)
     if sets.kept is not None:
         note(f"Left out: {table.num_rows - len(sets)} of {table.num_rows} rows, which have no candidate.")
         table = table.take(pa.array(sets.kept))
     features = learn_features(table, roles.aside, data)
     tell_columns(features)
     with working("Looking"):
-        X, _ = features.apply(table, data)
+        X, _ = features.apply(table, data, place=place)
         found = check(X, sets, random_state=seed)
     return found, features.to_dict()["columns"]

@@ -27,6 +27,7 @@ __all__ = [
     "Trained",
     "Watch",
     "add_columns",
+    "as_written",
     "check_different",
     "check_new_names",
     "digest",
@@ -34,6 +35,7 @@ __all__ = [
     "features_of",
     "load",
     "note",
+    "places_of",
     "read_sets",
     "spelled_as_options",
     "tell_columns",
@@ -145,6 +147,13 @@ def read_sets(
     return sets
 
 
+def places_of(sets: CandidateSets, table: pa.Table, source: Path) -> Callable[[int], str]:
+    """Return what says where a row that has candidates is in the user's own file."""
+    from plr.datasets.targets import place_of_row
+
+    return lambda row: place_of_row(row if sets.kept is None else int(sets.kept[row]), table, source)
+
+
 def tell_columns(features: Features) -> None:
     """Say what was done with each column that is more than a plain number."""
     plain = [column for column in features.columns if column.kind == "number" and not column.note]
@@ -198,20 +207,51 @@ def _texts(written: Any) -> tuple[str, ...]:
     return tuple(entry for entry in written if isinstance(entry, str)) if isinstance(written, list) else ()
 
 
-def features_of(trained: Trained, table: pa.Table, source: Path, aside: Sequence[str] = ()) -> Any:
+def features_of(
+    trained: Trained,
+    table: pa.Table,
+    source: Path,
+    aside: Sequence[str] = (),
+    place: Callable[[int], str] | None = None,
+) -> Any:
     """Return the rows of a table as the model takes them, and say what was ignored or mended."""
     if trained.features is None:
         return _by_name(trained.model, table, source, aside)
-    rows, notes = trained.features.apply(table, source)
-    known = {*(column.name for column in trained.features.columns), *trained.target, *trained.aside, *aside}
-    if trained.truth is not None:
-        known.add(trained.truth)
+    roles = {*trained.target, *trained.aside, *aside, *([] if trained.truth is None else [trained.truth])}
+    rows, notes = trained.features.apply(table, source, place=place, roles=roles)
+    notes += _new_categories(trained.model, rows)
+    known = {*(column.name for column in trained.features.columns), *roles}
     extra = [name for name in table.column_names if name not in known]
     if extra:
         note(f"Not used, since the model was trained without: {_listed(extra)}.")
     for text in notes:
         note(text)
     return rows
+
+
+def _new_categories(model: PartialLabelRegressor, rows: pa.Table) -> list[str]:
+    """Say which columns have categories that the model has never seen."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = getattr(model, "columns_", None)
+    if columns is None:
+        return []
+    notes = []
+    for place, known in columns.categories.items():
+        name = columns.names[place]
+        if name not in rows.column_names or not pa.types.is_string(rows[name].type):
+            continue
+        cells = rows[name].drop_null()
+        new = cells.filter(pc.invert(pc.is_in(cells, pa.array(map(str, known), pa.string()))))
+        if len(new):
+            many = f"{len(new):,} cells such as" if len(new) > 1 else "1 cell,"
+            was = "were" if len(new) > 1 else "was"
+            notes.append(
+                f"Column {name!r}: {many} {new[0].as_py()!r}{'' if len(new) > 1 else ','} {was} not in training and "
+                f"count{'' if len(new) > 1 else 's'} as missing."
+            )
+    return notes
 
 
 def _by_name(model: PartialLabelRegressor, table: pa.Table, source: Path, aside: Sequence[str]) -> Any:
@@ -231,7 +271,7 @@ def _by_name(model: PartialLabelRegressor, table: pa.Table, source: Path, aside:
                 "it does not know; give a table with exactly these, in the order of training."
             )
         note(f"The model does not know the names of its features; the columns are taken in order: {_listed(names)}.")
-    check_present(table, names, source)
+    check_present(table, names, source, aside)
     categorical = () if columns is None else columns.categorical
     notes: list[str] = []
     made: dict[str, Any] = {}
@@ -262,6 +302,17 @@ def add_columns(table: pa.Table, new: Mapping[str, Any], source: Path, prefix: s
 def check_new_names(table: pa.Table, names: Sequence[str], source: Path, prefix: str = "") -> None:
     """Refuse names that are taken before any work is done."""
     add_columns(table.slice(0, 0), {name: [] for name in names}, source, prefix)
+
+
+def as_written(table: pa.Table, source: Path, out: Path | None) -> pa.Table:
+    """Return a table that was read from a CSV file with its cells as they are there, if it is to be written as CSV."""
+    from plr.cli.tables import keep_texts
+    from plr.datasets.files import format_of, read_texts
+
+    if out is not None and format_of(out) != "csv":
+        return table
+    texts = read_texts(source, table)
+    return table if texts is None else keep_texts(texts)
 
 
 def emit(table: pa.Table, out: Path | None) -> None:

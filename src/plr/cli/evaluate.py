@@ -30,6 +30,13 @@ def evaluate_command(
         str | None,
         typer.Option(help="Column or columns of candidates, if there are any.", show_default="as in training"),
     ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says how likely each candidate is, in the form of the target.",
+            show_default="as in training",
+        ),
+    ] = None,
     interval: Annotated[float, typer.Option(help="Share of true labels that intervals are to hold.")] = 0.9,
     trust: Annotated[
         str | None, typer.Option(help="Types of foreign estimators that the model file may hold: a,b,c.")
@@ -43,7 +50,7 @@ def evaluate_command(
     from plr.cli.common import spelled_as_options
 
     with spelled_as_options():
-        found = evaluate(model, data, truth, target=target, interval=interval, trust=trust)
+        found = evaluate(model, data, truth, target=target, prior=prior, interval=interval, trust=trust)
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -57,6 +64,7 @@ def evaluate(
     truth: str | None = None,
     *,
     target: str | None = None,
+    prior: str | None = None,
     interval: float = 0.9,
     trust: str | None = None,
 ) -> dict[str, Any]:
@@ -65,9 +73,11 @@ def evaluate(
     import pyarrow as pa
 
     from plr.cli.common import check_different, digest, features_of, load, note, read_sets, working
+    from plr.cli.model_report import prior_of
     from plr.cli.tables import check_columns, read_recipe, read_table, split_columns
     from plr.datasets.targets import read_target
     from plr.errors import DataError, NotFittedError, ParameterError
+    from plr.persistence import read_manifest
 
     if not 0 < interval < 1:
         raise ParameterError(f"--interval must be above 0 and below 1, such as 0.9; got {interval:g}.")
@@ -90,8 +100,11 @@ def evaluate(
         columns = list(trained.target)
     if name in columns:
         raise ParameterError(f"The column {name!r} is named by --truth and by --target; it can be only one.")
+    if prior is not None and not columns:
+        raise ParameterError("--prior needs candidates, and there are none; name their column with --target.")
+    shares = prior_of(read_manifest(model), table, data, prior, target) if columns else []
     with working("Predicting"):
-        X = features_of(trained, table, data, [name, *columns])
+        X = features_of(trained, table, data, [name, *columns, *shares])
         prediction = trained.model.predict(X)
     found: dict[str, Any] = {"rows": len(y), "rows_without_truth": skipped, "truth": name, **errors_of(prediction, y)}
     try:
@@ -105,7 +118,7 @@ def evaluate(
             "mean_width": float(np.mean(ends[:, 1] - ends[:, 0])),
         }
     if columns:
-        sets = read_sets(table, columns, data, drop_empty=True)
+        sets = read_sets(table, columns, data, prior=shares, drop_empty=True)
         rows = np.arange(len(y)) if sets.kept is None else sets.kept
         judged = X if sets.kept is None else _take(X, rows)
         found["identification"] = choices_of(trained.model.identify(judged, sets), sets, y[rows])
@@ -135,27 +148,35 @@ def errors_of(prediction: NDArray[np.float64], y: NDArray[np.float64]) -> dict[s
 
 
 def choices_of(found: Any, sets: CandidateSets, y: NDArray[np.float64]) -> dict[str, Any]:
-    """Return how often the likeliest candidate is the true one, and how far its probability can be believed."""
+    """Return how often the likeliest candidate is the true one, and how far its probability can be believed.
+
+    Only rows whose truth is among their candidates are judged.
+    """
     import numpy as np
 
-    close = 1e-9 * max(float(np.abs(y).max()), 1e-300)
-    is_true = np.abs(sets.values - y[sets.row_index]) <= close
-    holds = np.logical_or.reduceat(is_true, sets.offsets[:-1])
+    from plr.report.truths import true_candidates
+
+    is_true = true_candidates(sets.values, sets.offsets, y)
+    judged = np.logical_or.reduceat(is_true, sets.offsets[:-1])
     several = sets.unique().sizes > 1
-    right = np.abs(found.value - y) <= close
-    bins = np.minimum((found.probabilities * 10).astype(int), 9)
+    told = several & judged
+    right = is_true[sets.offsets[:-1] + found.index]
+    among = judged[sets.row_index]
+    probabilities = found.probabilities[among]
+    bins = np.minimum((probabilities * 10).astype(int), 9)
     counts = np.bincount(bins, minlength=10)
-    said = np.bincount(bins, found.probabilities, 10)
-    came = np.bincount(bins, is_true, 10)
+    said = np.bincount(bins, probabilities, 10)
+    came = np.bincount(bins, is_true[among], 10)
     filled = counts > 0
     return {
         "rows": len(sets),
         "rows_with_several": int(several.sum()),
-        "rows_with_truth_among_candidates": int(holds.sum()),
-        "accuracy": float(right.mean()),
-        "accuracy_with_several": float(right[several].mean()) if several.any() else None,
-        "by_chance_with_several": float((1.0 / sets.sizes[several]).mean()) if several.any() else None,
-        "calibration_error": float(np.abs(said - came).sum() / counts.sum()),
+        "rows_with_truth_among_candidates": int(judged.sum()),
+        "rows_judged_with_several": int(told.sum()),
+        "accuracy": float(right[judged].mean()) if judged.any() else None,
+        "accuracy_with_several": float(right[told].mean()) if told.any() else None,
+        "by_chance_with_several": float((1.0 / sets.sizes[told]).mean()) if told.any() else None,
+        "calibration_error": float(np.abs(said - came).sum() / counts.sum()) if judged.any() else None,
         "calibration": [
             {"candidates": int(count), "said": float(one / count), "true": float(other / count)}
             for count, one, other in zip(counts[filled], said[filled], came[filled], strict=True)
@@ -170,6 +191,8 @@ def _take(X: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def _in_words(found: dict[str, Any]) -> list[str]:
+    from plr.report.truths import NEVER_AMONG
+
     skipped = f" ({found['rows_without_truth']} more have no truth)" if found["rows_without_truth"] else ""
     r2 = "not defined, all truths are equal" if found["r2"] is None else f"{found['r2']:.4f}"
     lines = [
@@ -188,15 +211,18 @@ def _in_words(found: dict[str, Any]) -> list[str]:
         )
     if "identification" in found:
         choice = found["identification"]
-        if choice["rows_with_several"]:
+        if not choice["rows_with_truth_among_candidates"]:
+            return [*lines, f"choices {NEVER_AMONG}"]
+        if choice["rows_judged_with_several"]:
             lines.append(
-                f"true candidate chosen in {choice['accuracy_with_several']:.1%} of {choice['rows_with_several']} rows "
-                f"with several (by chance {choice['by_chance_with_several']:.1%})"
+                f"true candidate chosen in {choice['accuracy_with_several']:.1%} of "
+                f"{choice['rows_judged_with_several']} rows with several "
+                f"(by chance {choice['by_chance_with_several']:.1%})"
             )
         lines.append(
             f"probabilities are off by {choice['calibration_error']:.3f} on average (expected calibration error)"
         )
         lacking = choice["rows"] - choice["rows_with_truth_among_candidates"]
         if lacking:
-            lines.append(f"in {lacking} rows the truth is not among the candidates")
+            lines.append(f"{lacking} rows are not judged so: their truth is not among the candidates")
     return lines

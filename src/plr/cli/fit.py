@@ -139,6 +139,7 @@ def fit(
         check_new_names,
         digest,
         note,
+        places_of,
         read_sets,
         tell_columns,
         working,
@@ -170,8 +171,9 @@ def fit(
     features = learn_features(rows, roles.aside, data)
     tell_columns(features)
     # What is to be said about single cells has been said with their columns.
-    X, _ = features.apply(rows, data)
-    weight = read_target(rows, roles.weights[0], data) if roles.weights else None
+    place = places_of(sets, table, data)
+    X, _ = features.apply(rows, data, place=place)
+    weight = read_target(rows, roles.weights[0], data, place) if roles.weights else None
     group = rows[roles.groups[0]].to_pylist() if roles.groups else None
     choices: dict[str, Any] = {**parts, "random_state": seed, "n_jobs": jobs}
     model = PartialLabelRegressor(**choices)

@@ -82,6 +82,8 @@ def generate_command(
     typer.echo(f"Wrote {out}: {made['rows']} rows, {made['candidates'] / made['rows']:.2f} candidates a row.")
     if not carries_recipe(out):
         typer.echo(f"Made by (a {out.suffix} file cannot carry it): {json.dumps(made['recipe'])}", err=True)
+        if truth_column is not None:
+            typer.echo(f"So tell the next command which column is the truth: --truth {truth_column}", err=True)
 
 
 def generate(

@@ -86,6 +86,7 @@ def identify(
     from plr.cli.answers import answer_names, answers, check_fits_format, count_doubt
     from plr.cli.common import (
         add_columns,
+        as_written,
         check_different,
         check_new_names,
         digest,
@@ -93,6 +94,7 @@ def identify(
         features_of,
         load,
         note,
+        places_of,
         read_sets,
         to_stdout,
         working,
@@ -111,6 +113,12 @@ def identify(
     columns = split_columns(target, table, data) or list(trained.target)
     if not columns:
         raise ParameterError(f"{model} does not say which column holds the candidates; name it with --target.")
+    absent = [name for name in columns if name not in table.column_names]
+    if absent and target is None:
+        raise ParameterError(
+            f"{data} lacks {', '.join(map(repr, absent))}, which held the candidates in training; name "
+            f"{'it' if len(columns) == 1 else 'the columns'} with --target."
+        )
     check_columns(table, columns, data)
     names = [*(["row"] if doubtful is not None else []), *answer_names(columns)]
     check_new_names(table, names, data, prefix)
@@ -122,7 +130,7 @@ def identify(
     if sets.kept is not None:
         note(f"{table.num_rows - len(sets)} of {table.num_rows} rows have no candidate and get no answer.")
     with working("Identifying"):
-        X = features_of(trained, kept, data, [*columns, *prior_columns])
+        X = features_of(trained, kept, data, [*columns, *prior_columns], places_of(sets, table, data))
         found = trained.model.identify(X, sets)
     if trained.digest is not None and isinstance(X, pa.Table) and digest(X, sets) == trained.digest:
         note(
@@ -130,19 +138,22 @@ def identify(
             "each row by models that have not."
         )
     new = answers(found, sets, columns, table.num_rows)
+    if out is not None or not rows:
+        table = as_written(table, data, out)
     if doubtful is not None:
         order = np.argsort(found.probability, kind="stable")[:doubtful]
         places = pa.array(order if sets.kept is None else sets.kept[order])
         table = table.take(places)
         new = {"row": places, **{name: values.take(places) for name, values in new.items()}}
+    new = {prefix + name: values for name, values in new.items()}
     done: dict[str, Any] = {
         "out": None if out is None else str(out),
         "rows": table.num_rows,
-        "columns": names,
+        "columns": list(new),
         "doubt": count_doubt(found, sets),
     }
     if out is not None or not rows:
-        emit(add_columns(table, new, data, prefix), out)
+        emit(add_columns(table, new, data), out)
     else:
         done |= {name: values.to_pylist() for name, values in new.items()}
     return done

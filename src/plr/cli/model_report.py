@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,22 +18,73 @@ if TYPE_CHECKING:
     from plr.regressor import PartialLabelRegressor
     from plr.report.importance import Importance
     from plr.report.model_page import ModelContent
+    from plr.report.rows import Rows
     from plr.tables import Features
 
-__all__ = ["is_model", "page_of_training", "report_model", "summarise_page"]
+__all__ = ["is_model", "page_of_training", "prior_of", "report_model", "summarise_page"]
 
 # Besides the row's number, so many columns tell what a row is: names and numbers that are no features, then features.
 _NAMING, _IN_ALL = 2, 3
+_ENDINGS = (".html", ".htm")
+# What the database of a benchmark begins with, as every file of SQLite's does.
+_DATABASE = b"SQLite format 3\0"
 
 
 def is_model(path: Path) -> bool:
     """Whether a path names a model file rather than the results of a benchmark: model files are ZIPs."""
+    from plr.errors import DataError, ParameterError
+
     if path.suffix == ".plr" and not path.is_dir():
         return True
     if not path.is_file():
         return False
-    with path.open("rb") as file:
-        return file.read(2) == b"PK"
+    try:
+        with path.open("rb") as file:
+            begin = file.read(len(_DATABASE))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from error
+    if not begin.startswith(b"PK") and begin != _DATABASE:
+        raise ParameterError(
+            f"{path} is neither a model file nor a folder of benchmark results; for a table: "
+            f"plr report MODEL --data {path}"
+        )
+    return begin != _DATABASE
+
+
+def check_page(out: Path) -> None:
+    """Refuse a file that the page of a model could not be written to, before any work is done for it."""
+    from plr.errors import DataError, DataNotFoundError, ParameterError
+
+    if out.is_dir():
+        raise ParameterError(f"{out} is a folder; name the file to write, such as {out / 'page.html'}.")
+    if out.suffix.lower() not in _ENDINGS:
+        raise ParameterError(f"The page of a model is an HTML file; let {out.name} end in .html or .htm.")
+    if not out.parent.is_dir():
+        raise DataNotFoundError(f"There is no folder {out.parent} to write {out.name} into.")
+    if not os.access(out.parent, os.W_OK):
+        raise DataError(f"Nothing may be written into the folder {out.parent}: permission denied.")
+
+
+def prior_of(
+    manifest: Mapping[str, Any], table: pa.Table, source: Path, asked: str | None, target: str | None
+) -> list[str]:
+    """Return the columns of priors: those asked for, or those of training where the candidates are those, too."""
+    from plr.cli.common import note
+    from plr.cli.tables import split_columns
+
+    if asked is not None:
+        return split_columns(asked, table, source)
+    written = (manifest.get("extra") or {}).get("table")
+    roles = written.get("roles") if isinstance(written, dict) else None
+    trained = roles.get("prior") if isinstance(roles, dict) else None
+    if not isinstance(trained, str):
+        return []
+    names = [trained] if trained in table.column_names else [name.strip() for name in trained.split(",")]
+    if target is None and set(names) <= set(table.column_names):
+        note(f"How likely each candidate is beforehand: {trained!r}, as in training.")
+        return names
+    note(f"Note: the model was trained with the prior {trained!r}, which is not used here; name it with --prior.")
+    return []
 
 
 def page_of_training(
@@ -87,6 +140,7 @@ def report_model(
     data: Path | None = None,
     truth: str | None = None,
     target: str | None = None,
+    prior: str | None = None,
     trust: str | None = None,
 ) -> ModelContent:
     """Write the page of a model, about the rows it was trained on or those of another table; return what it shows."""
@@ -98,15 +152,16 @@ def report_model(
     from plr.report.model_writing import read_training_rows
 
     check_different(MODEL=path, **{"--data": data, "--out": out})
-    if data is None and (truth or target):
-        raise ParameterError("--truth and --target name columns of a table; name the table with --data.")
+    if data is None and (truth or target or prior):
+        raise ParameterError("--truth, --target and --prior name columns of a table; name the table with --data.")
+    check_page(out)
     trained, manifest = load(path, trust), read_manifest(path)
     rows, importance = read_training_rows(manifest)
     source = manifest["extra"].get("table", {}).get("source") if trained.features is not None else ""
     content = ModelContent(path.name, trained.model, manifest, rows, False, str(source or ""), importance)
     if data is not None:
         with working("Looking at the rows"):
-            content = _about_table(content, trained, data, truth, target)
+            content = _about_table(content, trained, data, truth, target, prior)
     write_model_page(content, out)
     return content
 
@@ -120,7 +175,7 @@ def summarise_page(content: ModelContent, out: Path) -> dict[str, Any]:
 
 
 def _about_table(
-    content: ModelContent, trained: Trained, data: Path, truth: str | None, target: str | None
+    content: ModelContent, trained: Trained, data: Path, truth: str | None, target: str | None, prior: str | None
 ) -> ModelContent:
     import numpy as np
     import pyarrow as pa
@@ -141,14 +196,17 @@ def _about_table(
     name = next((entry for entry in known if isinstance(entry, str) and entry in table.column_names), None)
     if name in columns:
         raise ParameterError(f"The column {name!r} is named by --truth and by --target; it can be only one.")
-    sets = read_sets(table, columns, data, drop_empty=True)
+    shares = prior_of(content.manifest, table, data, prior, target)
+    sets = read_sets(table, columns, data, prior=shares, drop_empty=True)
     if sets.kept is not None:
         note(f"Left out: {table.num_rows - len(sets)} of {table.num_rows} rows, which have no candidate.")
         table = table.take(pa.array(sets.kept))
-    X = features_of(trained, table, data, [*columns, *([name] if name else [])])
+    X = features_of(trained, table, data, [*columns, *shares, *([name] if name else [])])
     truths = None if name is None else _truths(table, name, data)
-    if content.rows is not None and isinstance(X, pa.Table) and digest(X, sets) == trained.digest:
-        note("These are the rows the model was trained on; the page shows what models that have not seen them say.")
+    seen = trained.digest is not None and isinstance(X, pa.Table) and digest(X, sets) == trained.digest
+    if seen:
+        note(_who_judges(content.rows))
+    if seen and content.rows is not None:
         if truths is None:
             return content
         numbers = np.arange(len(sets)) if sets.kept is None else sets.kept
@@ -168,8 +226,23 @@ def _about_table(
         truth=truths,
         columns=shown,
         naming=naming,
+        unseen=not seen,
+        unseen_prediction=not seen,
     )
-    return replace(content, rows=rows, new=True, source=data.name, importance=importance, trained=content.rows)
+    return replace(content, rows=rows, new=not seen, source=data.name, importance=importance, trained=content.rows)
+
+
+def _who_judges(rows: Rows | None) -> str:
+    """Return whose answers a page about training rows shows."""
+    begin = "These are the rows the model was trained on"
+    if rows is None or not rows.unseen:
+        fit = "plr fit --identified OUT" + (", without --no-page," if rows is None else "")
+        return (
+            f"{begin}; it has seen them, so the page flatters it. {fit} keeps what models that have not seen them say."
+        )
+    if rows.unseen_prediction:
+        return f"{begin}; the page shows what models that have not seen them say."
+    return f"{begin}; probabilities are by models that have not seen them, predictions by the model, which has."
 
 
 def _importance(model: PartialLabelRegressor, X: pa.Table, features: Features | None, seed: int) -> Importance | None:

@@ -65,6 +65,7 @@ def predict(
     from plr.cli.answers import check_fits_format
     from plr.cli.common import (
         add_columns,
+        as_written,
         check_different,
         check_new_names,
         emit,
@@ -102,9 +103,10 @@ def predict(
                     "--no-intervals, or call calibrate() before it is saved."
                 ) from error
             new |= {"lower": ends[:, 0], "upper": ends[:, 1]}
-    done: dict[str, Any] = {"out": None if out is None else str(out), "rows": table.num_rows, "columns": names}
+    new = {prefix + name: values for name, values in new.items()}
+    done: dict[str, Any] = {"out": None if out is None else str(out), "rows": table.num_rows, "columns": list(new)}
     if out is not None or not rows:
-        emit(add_columns(table, new, data, prefix), out)
+        emit(add_columns(as_written(table, data, out), new, data), out)
     else:
         done |= {name: values.tolist() for name, values in new.items()}
     return done

@@ -39,6 +39,10 @@ def report_command(
         str | None,
         typer.Option(help="For a model: column or columns of candidates.", show_default="as in training"),
     ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(help="For a model: column that says how likely each candidate is.", show_default="as in training"),
+    ] = None,
     trust: Annotated[
         str | None, typer.Option(help="For a model: types of foreign estimators that the file may hold: a,b,c.")
     ] = None,
@@ -77,9 +81,16 @@ def report_command(
 
     if is_model(subject):
         _refuse("a model", {"--selection": selection, "--per": per, "--notes": notes})
-        _report_model(subject, out, as_json, data=data, truth=truth, target=target, trust=trust)
+        _report_model(subject, out, as_json, data=data, truth=truth, target=target, prior=prior, trust=trust)
     else:
-        _refuse("a benchmark", {"--data": data, "--truth": truth, "--target": target, "--trust": trust})
+        given: dict[str, object] = {
+            "--data": data,
+            "--truth": truth,
+            "--target": target,
+            "--prior": prior,
+            "--trust": trust,
+        }
+        _refuse("a benchmark", given)
         _report_store(subject, out, as_json, selection, per or "trial", notes)
 
 

@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plr.cli.common import note
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Roles", "read_roles"]
+
+# A column that equals a candidate in so many of the first rows, if there are some, looks like the true label.
+_LOOKED_AT, _LEAST_ROWS, _NEARLY_ALL = 5_000, 5, 0.95
 
 
 @dataclass(frozen=True)
@@ -48,4 +53,43 @@ def read_roles(table: pa.Table, data: Path, asked: dict[str, str | None]) -> Rol
         for role in ("ignore", "truth", "prior", "weights", "groups"):
             if name in getattr(roles, role):
                 raise ParameterError(f"The column {name!r} is named by --target and by --{role}; it can be only one.")
+    if roles.target and not roles.truth:
+        for name in _given_away(table, roles):
+            note(
+                f"Note: the column {name!r} equals one of the candidates in nearly every row. If it is the true label, "
+                f"say --truth {name}: as a feature it gives the answer away."
+            )
     return roles
+
+
+def _given_away(table: pa.Table, roles: Roles) -> list[str]:
+    """Return features that look like the true label: in nearly every row they are one of its candidates."""
+    import numpy as np
+    import pyarrow as pa
+
+    from plr.cli.tables import read_candidates
+    from plr.errors import PlrError
+
+    some = table.slice(0, _LOOKED_AT)
+    numbers = [
+        field.name
+        for field in table.schema
+        if field.name not in roles.aside and (pa.types.is_floating(field.type) or pa.types.is_integer(field.type))
+    ]
+    if not numbers:
+        return []
+    try:
+        sets = read_candidates(some, roles.target)
+    except PlrError:
+        # Whoever needs the sets says what is wrong with them, and where.
+        return []
+    several = sets.sizes > 1
+    if several.sum() < _LEAST_ROWS:
+        return []
+    found = []
+    for name in numbers:
+        value = some[name].to_numpy().astype(float)
+        equal = np.logical_or.reduceat(sets.values == value[sets.row_index], sets.offsets[:-1])
+        if equal[several].mean() > _NEARLY_ALL:
+            found.append(name)
+    return found

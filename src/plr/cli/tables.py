@@ -6,6 +6,8 @@ A file is written under another name first and then renamed, so that nobody ever
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import secrets
@@ -29,6 +31,7 @@ __all__ = [
     "carries_recipe",
     "check_columns",
     "check_output",
+    "keep_texts",
     "read_candidates",
     "read_recipe",
     "read_table",
@@ -40,6 +43,8 @@ __all__ = [
 _RECIPE = b"plr"
 _CARRIERS = ("parquet", "feather")
 _NAMED = 30
+_AS_WRITTEN = b"plr as written"
+_BATCH = 10_000
 
 
 def check_columns(table: pa.Table, columns: Sequence[str], path: str | os.PathLike[str]) -> None:
@@ -96,6 +101,7 @@ def read_candidates(
         raise ParameterError(
             f"--target names {len(columns)} column(s) and --prior {len(prior)}; name one of priors for each."
         )
+    table = _codes_as_numbers(table, [*columns, *prior]) if len(columns) > 1 else table
     if len(columns) > 1:
         return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, empty=empty)
     lists = _lists(table, columns[0])
@@ -103,6 +109,16 @@ def read_candidates(
         shares = _lists(table, prior[0]) if prior else None
         return CandidateSets.from_arrow(lists, prior=shares, empty=empty)
     return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, empty=empty)
+
+
+def _codes_as_numbers(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return a table with numbers that were kept as texts, for their leading zeros or their length, as numbers."""
+    for name in columns:
+        if pa.types.is_string(table[name].type):
+            cells = pc.utf8_trim_whitespace(table[name])
+            if pc.all(pc.match_substring_regex(cells, r"^[+-]?\d+$")).as_py():
+                table = table.set_column(table.column_names.index(name), name, cells.cast(pa.float64()))
+    return table
 
 
 def _lists(table: pa.Table, name: str) -> pa.Array | None:
@@ -183,10 +199,29 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], recipe: Mapping[s
 
 def write_csv(table: pa.Table, file: BinaryIO) -> None:
     """Write a table as CSV, lists as ``12.5|13.1``."""
+    if _AS_WRITTEN in (table.schema.metadata or {}):
+        _write_texts(table, file)
+        return
     for place, field in enumerate(table.schema):
         if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
             table = table.set_column(place, field.name, _print_cells(table[field.name].combine_chunks()))
     pyarrow.csv.write_csv(table, file)
+
+
+def keep_texts(table: pa.Table) -> pa.Table:
+    """Return a table whose texts `write_csv` puts into quotation marks only where they would be misread without."""
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _AS_WRITTEN: b""})
+
+
+def _write_texts(table: pa.Table, file: BinaryIO) -> None:
+    header = io.StringIO(newline="")
+    csv.writer(header, lineterminator="\n").writerow(table.column_names)
+    file.write(header.getvalue().encode())
+    for batch in table.to_batches(max_chunksize=_BATCH):
+        lines = io.StringIO(newline="")
+        columns = [column.cast(pa.string()).to_pylist() for column in batch.columns]
+        csv.writer(lines, lineterminator="\n").writerows(zip(*columns, strict=True))
+        file.write(lines.getvalue().encode())
 
 
 def _print_cells(lists: pa.Array) -> pa.Array:

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from plr.errors import DataError
 
-__all__ = ["as_utf8", "parse_csv"]
+__all__ = ["as_utf8", "parse_csv", "parse_texts"]
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -24,6 +25,8 @@ _MARKS = (
 _SEPARATORS = (";", "\t")
 # Types are told from a whole block, so as much as possible is one.
 _LARGEST_BLOCK = 2**30
+# Codes look like integers, but would not come back as they were: 00123, or more digits than 64 bits hold.
+_MAY_BE_CODES = re.compile(rb"(?:^|[,;\t\"])\s*[+-]?0\d|\d{19}", re.MULTILINE)
 _CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error")
 
 
@@ -74,7 +77,7 @@ def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None])
         raise DataError(f"{path} is empty.")
     if b"\n" not in data.strip() and b"\r" not in data.strip():
         raise DataError(f"{path} has no rows: it is one line long, and the first line names the columns.")
-    header = data.lstrip(b"\r\n").split(b"\n", 1)[0].decode().rstrip("\r")
+    header = _header(data)
     separator = _separator(header)
     if '"' not in header:
         check_names(header.split(separator))
@@ -82,7 +85,8 @@ def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None])
     texts: dict[str, pa.DataType] = {}
     while True:
         try:
-            return _parse(data, separator, decimal, texts)
+            table = _parse(data, separator, decimal, texts)
+            return _with_codes(table, data, separator) if _MAY_BE_CODES.search(data) else table
         except pa.ArrowInvalid as error:
             # Beyond the first block a column may turn out to hold texts after all.
             found = _CONVERSION.search(str(error))
@@ -93,10 +97,65 @@ def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None])
             texts[name] = pa.string()
 
 
+def parse_texts(data: bytes, table: pa.Table) -> pa.Table:
+    """Return the cells of a CSV text as they are written, whatever they stand for.
+
+    Parameters
+    ----------
+    data : bytes
+        UTF-8.
+    table : pyarrow.Table
+        What `parse_csv` made of the same text. Where decimal commas were understood, points are returned.
+    """
+    separator = _separator(_header(data))
+    texts = _parse_texts(data, separator, table.column_names)
+    if separator == ";":
+        for place, field in enumerate(table.schema):
+            if pa.types.is_floating(field.type):
+                texts = texts.set_column(place, field.name, pc.replace_substring(texts[field.name], ",", "."))
+    return texts
+
+
+def _parse_texts(data: bytes, separator: str, names: list[str], *, nulls: bool = False) -> pa.Table:
+    return pyarrow.csv.read_csv(
+        pa.BufferReader(data),
+        read_options=_one_block(data),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=b'"' in data),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=names,
+            strings_can_be_null=nulls,
+        ),
+    )
+
+
+def _with_codes(table: pa.Table, data: bytes, separator: str) -> pa.Table:
+    """Return a table whose columns of codes are texts again."""
+    numbers = [field.name for field in table.schema if pa.types.is_integer(field.type) or field.type == pa.float64()]
+    texts = _parse_texts(data, separator, numbers, nulls=True) if numbers else table
+    for name in numbers:
+        cells = texts[name].drop_null()
+        if pa.types.is_integer(table[name].type):
+            codes = pc.any(pc.match_substring_regex(cells, r"^\s*[+-]?0\d"))
+        else:
+            codes = pc.all(pc.match_substring_regex(cells, r"^\s*[+-]?\d+\s*$"))
+        if codes.as_py():
+            table = table.set_column(table.column_names.index(name), name, texts[name])
+    return table
+
+
+def _one_block(data: bytes) -> pyarrow.csv.ReadOptions:
+    return pyarrow.csv.ReadOptions(block_size=min(max(len(data) + 1, 2**20), _LARGEST_BLOCK))
+
+
+def _header(data: bytes) -> str:
+    return data.lstrip(b"\r\n").split(b"\n", 1)[0].decode().rstrip("\r")
+
+
 def _parse(data: bytes, separator: str, decimal: str, texts: dict[str, pa.DataType]) -> pa.Table:
     return pyarrow.csv.read_csv(
         pa.BufferReader(data),
-        read_options=pyarrow.csv.ReadOptions(block_size=min(max(len(data) + 1, 2**20), _LARGEST_BLOCK)),
+        read_options=_one_block(data),
         parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=b'"' in data),
         convert_options=pyarrow.csv.ConvertOptions(
             strings_can_be_null=True, decimal_point=decimal, column_types=texts or None

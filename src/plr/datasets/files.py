@@ -15,10 +15,10 @@ import pyarrow.feather
 import pyarrow.json
 import pyarrow.parquet
 
-from plr.datasets.csv_text import as_utf8, parse_csv
+from plr.datasets.csv_text import as_utf8, parse_csv, parse_texts
 from plr.errors import DataError, DataNotFoundError, ParameterError
 
-__all__ = ["FORMATS", "MOST_COLUMNS", "format_of", "read_table"]
+__all__ = ["FORMATS", "MOST_COLUMNS", "format_of", "read_table", "read_texts"]
 
 FORMATS = {
     ".csv": "csv",
@@ -74,10 +74,7 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
         If the file is not what its ending says, is empty, changes while it is read, or names a column twice.
     """
     path = Path(path).expanduser()
-    kind, packed = _kind_of(path)
-    data = _contents(path)
-    if packed:
-        data = _unpacked(data, path)
+    kind, data = _kind_and_contents(path)
     _check_beginning(data, kind, path)
     try:
         table = _READERS[kind](data, path)
@@ -89,6 +86,30 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
     if table.num_rows == 0:
         raise DataError(f"{path} has no rows, only the names of its columns.")
     return table
+
+
+def read_texts(path: str | os.PathLike[str], table: pa.Table) -> pa.Table | None:
+    """Return the cells of a CSV file as they are written; None where the file is none.
+
+    Parameters
+    ----------
+    path : path
+    table : pyarrow.Table
+        What `read_table` read from this file.
+    """
+    path = Path(path).expanduser()
+    if _kind_of(path)[0] != "csv":
+        return None
+    texts = parse_texts(as_utf8(_kind_and_contents(path)[1], path), table)
+    if texts.num_rows != table.num_rows:
+        raise DataError(f"{path} changed since it was read; wait until it is complete, and try again.")
+    return texts
+
+
+def _kind_and_contents(path: Path) -> tuple[str, bytes]:
+    kind, packed = _kind_of(path)
+    data = _contents(path)
+    return kind, _unpacked(data, path) if packed else data
 
 
 def _kind_of(path: Path) -> tuple[str, bool]:

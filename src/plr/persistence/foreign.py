@@ -93,7 +93,7 @@ def unpack(content: bytes | bytearray, trusted: Sequence[str]) -> Any:
         names = ", ".join(repr(name) for name in refused)
         raise UntrustedError(
             f"holds objects of types that are not trusted: {names}. If you know them and where the file comes from, "
-            f"load it with load_model(path, trusted=[{names}])."
+            f"load it with load_model(path, trusted=[{names}]), or --trust {','.join(refused)} on the command line."
         )
     try:
         found = skops.loads(data, trusted=sorted(unknown))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,8 @@ UPGRADES: dict[int, Callable[[dict[str, Any], Any], tuple[dict[str, Any], Any]]]
 _LARGEST_MANIFEST, _LARGEST_MODEL = 8_000_000, 16_000_000
 # Each costs some hundred bytes once it is read; in a file it may be two.
 _MOST_PARTS = 300_000
+# Open ends count as ends: looked for from every quote, a missing one would take time without bound.
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "skops")
 
 
@@ -102,7 +105,9 @@ def _parse_json(members: Members, name: str, most: int, digest: str | None = Non
 
 
 def _count_parts(content: bytes | bytearray) -> int:
-    return sum(content.count(mark) for mark in (b"[", b"{", b","))
+    """Return how many values JSON has, about; what stands inside texts does not count."""
+    bare = _TEXT.sub(b"", content)
+    return sum(bare.count(mark) for mark in (b"[", b"{", b","))
 
 
 def _refuse(word: str) -> Any:

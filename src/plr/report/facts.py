@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from plr.errors import ParameterError
 from plr.identified import DOUBTFUL, SETTLED
 from plr.report.rows import Rows
+from plr.report.truths import true_candidates
 from plr.uncertainty import Calibration
 
 __all__ = ["STATES", "Checks", "Facts", "find_facts", "half_width", "state_of", "states_of"]
@@ -31,28 +32,31 @@ class Checks:
     ----------
     rows : int
         Rows with a true label.
+    judged : int
+        Those of them whose true label is among the candidates; only they tell whether choices are right.
     several : int
-        Those of them with several candidates.
+        Those of the judged ones with several candidates.
     right : float or None
         In which share of them the likeliest candidate is the true one.
     rmse, mae : float
     r2 : float or None
     reliability : list of (said, came, count)
         By bins of probability: the mean of it, the share of candidates that are true, and their number.
-    calibration_error : float
-        How far the two are apart, in the mean over candidates.
+    calibration_error : float or None
+        How far the two are apart, in the mean over candidates; None where no row is judged.
     covered : float or None
         The share of true labels in the 90 % interval; None for training rows, whose predictions know too much.
     """
 
     rows: int
+    judged: int
     several: int
     right: float | None
     rmse: float
     mae: float
     r2: float | None
     reliability: list[tuple[float, float, int]]
-    calibration_error: float
+    calibration_error: float | None
     covered: float | None
 
 
@@ -128,14 +132,17 @@ def _checks(rows: Rows, calibration: Calibration | None) -> Checks | None:
     rows = rows.take(np.flatnonzero(np.isfinite(rows.truth)))
     truth: Any = rows.truth
     weight = rows.weight / rows.weight.sum()
-    close = 1e-9 * max(float(np.abs(truth).max()), 1e-300)
-    is_true = np.abs(rows.values - truth[rows.row_index]) <= close
-    several = rows.several
+    is_true = true_candidates(rows.values, rows.offsets, truth)
+    judged = np.logical_or.reduceat(is_true, rows.offsets[:-1])
+    if judged.any():
+        # The truth may be among the unlikely candidates that were not kept, and then the choice is wrong.
+        judged |= rows.given > rows.sizes
+    several = rows.several & judged
     off = np.abs(rows.prediction - truth)
     with np.errstate(over="ignore"):
         spread = float(weight @ (truth - weight @ truth) ** 2)
         squared = float(weight @ off**2)
-    share = rows.weight[rows.row_index]
+    share = (rows.weight * judged)[rows.row_index]
     bins = np.minimum((rows.probabilities * _BINS).astype(np.int64), _BINS - 1)
     counts, said, came = (
         np.bincount(bins, part, _BINS) for part in (share, share * rows.probabilities, share * is_true)
@@ -148,6 +155,7 @@ def _checks(rows: Rows, calibration: Calibration | None) -> Checks | None:
         covered = float(weight @ (off <= widths))
     return Checks(
         rows=rows.total,
+        judged=round(float(rows.weight[judged].sum())),
         several=round(float(rows.weight[several].sum())),
         right=float(np.average(is_true[rows.likeliest][several], weights=rows.weight[several]))
         if several.any()
@@ -159,6 +167,6 @@ def _checks(rows: Rows, calibration: Calibration | None) -> Checks | None:
             (float(one / count), float(other / count), round(float(count)))
             for one, other, count in zip(said[filled], came[filled], counts[filled], strict=True)
         ],
-        calibration_error=float(np.abs(said - came).sum() / counts.sum()),
+        calibration_error=float(np.abs(said - came).sum() / counts.sum()) if judged.any() else None,
         covered=covered,
     )

@@ -80,7 +80,7 @@ def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Markup,
             value,
             3.2,
             f"dot {state}",
-            f"Row {rows.number[place] + 1}: {shown(value)} with probability {sure:.2f}, predicted "
+            f"Row {rows.number[place]}: {shown(value)} with probability {sure:.2f}, predicted "
             f"{shown(rows.prediction[place])}",
         )
     return chart.svg(), len(rows)
@@ -105,7 +105,7 @@ def truth_chart(rows: Rows, name: str) -> Markup:
     )
     chart.line([(low, low), (high, high)], "diagonal")
     for row in some:
-        words = f"Row {rows.number[row] + 1}: true {shown(truth[row])}, predicted {shown(rows.prediction[row])}"
+        words = f"Row {rows.number[row]}: true {shown(truth[row])}, predicted {shown(rows.prediction[row])}"
         chart.dot(rows.prediction[row], truth[row], 3.0, "dot settled", words)
     return chart.svg()
 

@@ -16,6 +16,8 @@ from plr.report.rows import Rows
 
 __all__ = ["ModelContent", "render_model_page"]
 
+_MOST_NAMES, _LONGEST_NAME = 8, 60
+
 
 @dataclass(frozen=True)
 class ModelContent:
@@ -64,6 +66,20 @@ class ModelContent:
     def label(self) -> str:
         """What is predicted, in a word."""
         return self.target[0] if len(self.target) == 1 and len(self.target[0]) <= 30 else "value"
+
+    @property
+    def predicted(self) -> str:
+        """What is predicted, in a sentence."""
+        names = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in self.target]
+        if not names:
+            return "The model predicts a value."
+        if len(names) == 1:
+            return f"The model predicts {names[0]}."
+        if len(names) <= _MOST_NAMES:
+            listed = f"{', '.join(names[:-1])} and {names[-1]}"
+        else:
+            listed = f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more columns"
+        return f"The model predicts the true value, for which {listed} hold the candidates."
 
     @property
     def facts(self) -> Facts | None:

@@ -23,6 +23,7 @@ from plr.report.model_charts import (
 from plr.report.model_made import made
 from plr.report.model_page import ModelContent
 from plr.report.model_table import rows_section
+from plr.report.truths import NEVER_AMONG
 
 __all__ = ["sections_of"]
 
@@ -65,7 +66,7 @@ def _lead(content: ModelContent, facts: Facts | None) -> Markup:
     sure = facts.counts["settled"]
     which = "were shown to it after training" if content.new else "it was trained on"
     words = (
-        f"The model predicts {content.label}. Of the {rows} that {which}, {facts.several:,} have several candidates, "
+        f"{content.predicted} Of the {rows} that {which}, {facts.several:,} have several candidates, "
         f"of which one is true. It is settled which for {sure:,} of them ({sure / facts.several:.0%})."
     )
     return element("p", words, class_="lead")
@@ -126,11 +127,13 @@ def _distance_card(content: ModelContent) -> Markup:
 
 def _truth_card(checks: Checks, content: ModelContent) -> Markup:
     kind = "new" if content.new else "training"
-    rows = f"{checks.rows:,} {kind} rows have a known true value, {checks.several:,} of them several candidates"
+    rows = f"{checks.rows:,} {kind} rows have a known true value"
     errors = f"root mean squared error {shown(checks.rmse)}" + ("" if checks.r2 is None else f", R² {checks.r2:.3f}")
     if checks.right is None:
-        return _card("Against the truth", f"±{shown(checks.mae)}", f"mean absolute error; {errors}", rows)
-    return _card("Choices that are right in fact", f"{checks.right:.0%}", rows, errors)
+        why = "" if checks.judged else f"choices {NEVER_AMONG}"
+        return _card("Against the truth", f"±{shown(checks.mae)}", f"mean absolute error; {errors}", rows, why)
+    judged = f"of {checks.several:,} rows with several candidates that have the true value among them; {rows}"
+    return _card("Choices that are right in fact", f"{checks.right:.0%}", judged, errors)
 
 
 def _next_steps(content: ModelContent, facts: Facts | None) -> Markup:
@@ -287,6 +290,8 @@ def belief(content: ModelContent) -> Markup:
             f"are apart by {checks.calibration_error:.3f} on average. Larger dots stand for more candidates."
         )
         figures.append(_figure(reliability_chart(checks), caption + _seen(content)))
+    elif checks is not None and facts is not None and facts.several:
+        words.append(element("p", f"Whether the probabilities are right {NEVER_AMONG}."))
     elif facts is not None and facts.several:
         words.append(
             element(
@@ -329,7 +334,7 @@ def rows(content: ModelContent) -> Markup:
         )
     if (found.given > found.sizes).any():
         words.append(f" Of sets with very many candidates, the {int(found.sizes.max())} likeliest are shown.")
-    words.append(" Rows are numbered from 1, as in the data.")
+    words.append(" Rows are counted from 0.")
     return join([element("p", *words), rows_section(found, content.half, content.label, content.target)])
 
 

@@ -25,7 +25,7 @@ def rows_as_json(rows: Rows, half: float | None, slots: tuple[str, ...]) -> str:
     rows = rows.take(order)
     low, high = value_range(rows)
     data: dict[str, Any] = {
-        "number": (rows.number + 1).tolist(),
+        "number": rows.number.tolist(),
         "sizes": rows.sizes.tolist(),
         "given": rows.given.tolist(),
         "values": _short(rows.values, 9),
@@ -109,7 +109,7 @@ def _line(rows: Rows, place: int, half: float | None, ends: tuple[float, float],
     state = STATES[int(states_of(rows.top[place : place + 1])[0])]
     around = None if half is None else float(_half(rows, half)[place])
     by_row = "" if around is None or rows.relative is None else f" ±{shown(around)}"
-    cells = [element("th", str(rows.number[place] + 1), scope="row")]
+    cells = [element("th", str(rows.number[place]), scope="row")]
     context = [element("td", texts[place], class_="text") for texts in rows.columns.values()]
     cells += context[: rows.naming]
     of = _slots(rows, slots)

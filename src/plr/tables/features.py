@@ -48,7 +48,14 @@ class Features:
         """The names of the features."""
         return tuple(name for column in self.used for name in column.features)
 
-    def apply(self, table: pa.Table, source: str | os.PathLike[str]) -> tuple[pa.Table, list[str]]:
+    def apply(
+        self,
+        table: pa.Table,
+        source: str | os.PathLike[str],
+        *,
+        place: Callable[[int], str] | None = None,
+        roles: Collection[str] = (),
+    ) -> tuple[pa.Table, list[str]]:
         """Return a table's features, and in words what had to be done to make them.
 
         Parameters
@@ -57,6 +64,10 @@ class Features:
             Its columns may be in any order, and more than are needed.
         source : path
             What the table was read from, for messages.
+        place : callable, optional
+            Says where a row is, for messages; for a table that is a part of what was read.
+        roles : collection of str
+            Columns that are known to be something else, such as the target.
 
         Returns
         -------
@@ -64,14 +75,14 @@ class Features:
             Numbers, NaN where missing, and texts, null where missing.
         notes : list of str
         """
-        check_present(table, [column.name for column in self.used], source)
+        check_present(table, [column.name for column in self.used], source, roles)
         made: dict[str, Any] = {}
         notes: list[str] = []
         for column in self.used:
             for name, values in _read(column, table, notes).items():
                 made[name] = values
                 if isinstance(values, np.ndarray):
-                    _check_size(values, column, table, source)
+                    _check_size(values, column, source, place or (lambda row: place_of_row(row, table, source)))
         return pa.table(made), notes
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +115,7 @@ def learn_features(
 
     Numbers stay numbers. Dates become several numbers, true and false 1 and 0, and texts categories; texts that are
     numbers or dates in disguise are read as such. Columns that say nothing are left out: those that are the same in all
-    rows or empty, row numbers, and texts that are nearly all different.
+    rows or empty, row numbers, identifiers by name that are all different, and texts that are nearly all different.
 
     Parameters
     ----------
@@ -131,15 +142,18 @@ def learn_features(
     return features
 
 
-def check_present(table: pa.Table, names: list[str], source: str | os.PathLike[str]) -> None:
-    """Refuse a table that lacks columns the model was trained on."""
+def check_present(
+    table: pa.Table, names: list[str], source: str | os.PathLike[str], roles: Collection[str] = ()
+) -> None:
+    """Refuse a table that lacks columns the model was trained on; one with a role is no other under another name."""
     missing = [name for name in names if name not in table.column_names]
     if not missing:
         return
     shown = ", ".join(map(repr, missing[:_NAMED])) + (
         f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     )
-    folded = {name.casefold().strip(): name for name in table.column_names}
+    taken = {*roles, *names}
+    folded = {name.casefold().strip(): name for name in table.column_names if name not in taken}
     near = difflib.get_close_matches(missing[0].casefold(), folded, n=1, cutoff=0.8)
     hint = f"; its {folded[near[0]]!r} may be {missing[0]!r} under another name" if near else ""
     raise DataError(
@@ -147,13 +161,13 @@ def check_present(table: pa.Table, names: list[str], source: str | os.PathLike[s
     )
 
 
-def _check_size(values: Floats, column: Column, table: pa.Table, source: str | os.PathLike[str]) -> None:
+def _check_size(values: Floats, column: Column, source: str | os.PathLike[str], place: Callable[[int], str]) -> None:
     too_large = np.flatnonzero(np.abs(values) > _LARGEST)
     if too_large.size:
         row = int(too_large[0])
         what = "infinite" if np.isinf(values[row]) else f"{values[row]:g}, too large to compute with,"
         raise DataError(
-            f"{source}: column {column.name!r} is {what} in {place_of_row(row, table, source)}; correct it, leave the "
+            f"{source}: column {column.name!r} is {what} in {place(row)}; correct it, leave the "
             "cell empty, or leave the column out with --ignore."
         )
 

@@ -25,6 +25,7 @@ KINDS = ("number", "boolean", "category", "date", "clock", "left out")
 # Texts are an identifier or prose, and no categories, where there are so many and so large a share are different.
 _MANY_TEXTS, _DIFFERENT = 20, 0.5
 _ROW_NUMBERS = re.compile(r"(|unnamed: ?\d+|index|row|row[_ ]?(id|number|nr|no)|__index_level_\d+__)", re.IGNORECASE)
+_IDENTIFIERS = re.compile(r"(.*[_ .-])?(id|nr|no|key)|.*[a-z](Id|ID)")
 _YES, _NO = {"true", "yes", "y", "t", "1"}, {"false", "no", "n", "f", "0"}
 
 
@@ -81,6 +82,8 @@ def what_is(name: str, cells: Any) -> Column:
         return _text(name, cells)
     if types.is_integer(kind) and _ROW_NUMBERS.fullmatch(name.strip()) and _counts_rows(cells):
         return _left_out(name, "numbers the rows")
+    if types.is_integer(kind) and _identifies(name, cells):
+        return _left_out(name, "has a different number in every row and is named as an identifier")
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return Column(name, "number", (name,), note=_gaps("", cells))
     return _left_out(name, f"has the type {kind}, which is neither number, text nor date")
@@ -153,6 +156,8 @@ def to_dates(cells: Any, column: Column, notes: list[str]) -> Any:
 
 def _text(name: str, cells: Any) -> Column:
     form = number_form(cells)
+    if form == "plain" and _identifies(name, cells):
+        return _left_out(name, "has a different number in every row and is named as an identifier")
     if form is not None:
         _, wrong, first = texts_to_numbers(cells, form)
         said = {"plain": "", "thousands": "commas separate thousands", "decimal comma": "commas are decimal points"}
@@ -186,6 +191,14 @@ def _left_out(name: str, reason: str) -> Column:
 def _counts_rows(cells: Any) -> bool:
     numbers = _floats(cells)
     return bool(len(numbers) > 1 and (np.diff(numbers) == 1).all())
+
+
+def _identifies(name: str, cells: Any) -> bool:
+    there = cells.drop_null()
+    if is_text(there.type) and not pc.all(pc.match_substring_regex(there, r"^\s*\d+\s*$")).as_py():
+        return False
+    named = _IDENTIFIERS.fullmatch(name.strip()) or _IDENTIFIERS.fullmatch(name.strip().lower())
+    return bool(named) and len(there) >= _MANY_TEXTS and pc.count_distinct(there).as_py() == len(there)
 
 
 def _floats(cells: Any) -> Floats:

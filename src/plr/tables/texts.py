@@ -17,6 +17,11 @@ _DECIMAL_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 # A comma before exactly three digits may separate thousands.
 _NO_THOUSANDS = r"^\s*[+-]?(0\d*|\d{4,}),\d+\s*$|,(\d{1,2}|\d{4,})\s*$"
 _DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y")
+_MONTH_NAMES = ("%d %b %Y",)
+_BEGINNING = r"^\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|^\d{1,2} [A-Za-z]{3,9} \d{4}"
+# Parts of a second, and the zone: dates are taken by the clock on the wall.
+_AFTER_CLOCK = r"(:\d{2})([.,]\d+)?\s?(Z|[+-]\d{2}:?\d{2})?$"
+_CODE = r"^\s*[+-]?0\d+\s*$"
 _CLOCKS = ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M")
 
 
@@ -36,9 +41,11 @@ def number_form(column: pa.ChunkedArray) -> str | None:
     ('thousands', 'decimal comma')
     >>> number_form(pa.chunked_array([["red", "1"]])) is None
     True
+
+    Codes such as 00123 are none.
     """
     there = column.drop_null()
-    if len(there) == 0:
+    if len(there) == 0 or pc.any(pc.match_substring_regex(there, _CODE)).as_py():
         return None
     plain, thousands, comma = (_share(there, pattern) for pattern in (_PLAIN, _THOUSANDS, _DECIMAL_COMMA))
     if plain + comma >= _MOSTLY and comma > 0 and _share(there, _NO_THOUSANDS) > 0:
@@ -83,7 +90,7 @@ def date_format(column: pa.ChunkedArray) -> list[str]:
     []
     """
     there = column.drop_null()
-    if len(there) == 0 or not pc.all(pc.match_substring_regex(there, r"^\d{1,4}[./-]\d{1,2}[./-]\d{1,4}")).as_py():
+    if len(there) == 0 or not pc.all(pc.match_substring_regex(there, _BEGINNING)).as_py():
         return []
     return [form for form in _forms() if texts_to_dates(there, form).null_count == 0]
 
@@ -98,11 +105,12 @@ def likeliest_date_format(column: pa.ChunkedArray) -> str:
 
 
 def _forms() -> list[str]:
-    return [day + clock for clock in _CLOCKS for day in _DATES]
+    return [day + clock for clock in _CLOCKS for day in (*_DATES, *_MONTH_NAMES)]
 
 
 def texts_to_dates(column: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
     """Return texts as timestamps, null where one does not fit the format."""
+    column = pc.replace_substring_regex(column, _AFTER_CLOCK, r"\1") if "%H" in form else column
     parsed = pc.strptime(column, format=form, unit="s", error_is_null=True)
     # A year of two digits would be one of the first century.
     early = pc.less(parsed, pa.scalar(datetime.datetime(1000, 1, 1), pa.timestamp("s")))
