@@ -170,7 +170,7 @@ def test_evaluate_where_the_truth_is_never_among_the_candidates(run, model, tmp_
     assert "probabilities" not in out
 
 
-def test_evaluate_takes_the_prior_of_training(run, folder, tmp_path):
+def test_evaluate_and_identify_take_the_prior_of_training(run, folder, tmp_path):
     table = read_table("train.parquet")
     sets = CandidateSets.from_arrow(table["y"].combine_chunks())
     is_true = sets.values == table["truth"].to_numpy()[sets.row_index]
@@ -186,6 +186,11 @@ def test_evaluate_takes_the_prior_of_training(run, folder, tmp_path):
     assert "'sure', as in training" in err
     asked = run("evaluate", tmp_path / "m.plr", tmp_path / "t.parquet", "--prior", "sure", "--json")
     assert (json.loads(asked[0]), "as in training" in asked[1]) == (json.loads(out), False)
+    named, told = (
+        run("identify", tmp_path / "m.plr", tmp_path / "t.parquet", "--json", *more)[0]
+        for more in (["--prior", "sure"], [])
+    )
+    assert json.loads(told)["rows"] == json.loads(named)["rows"]
     write_table(table.drop_columns(["sure"]), tmp_path / "u.parquet")
     other, err = run("evaluate", tmp_path / "m.plr", tmp_path / "u.parquet", "--json")
     assert "trained with the prior 'sure', which is not used here" in err

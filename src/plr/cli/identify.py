@@ -99,8 +99,10 @@ def identify(
         to_stdout,
         working,
     )
+    from plr.cli.model_report import prior_of
     from plr.cli.tables import check_columns, check_output, read_table, split_columns
     from plr.errors import ParameterError
+    from plr.persistence import read_manifest
 
     out = to_stdout(out)
     if doubtful is not None:
@@ -124,7 +126,7 @@ def identify(
     check_new_names(table, names, data, prefix)
     if not rows:
         check_fits_format(table, out)
-    prior_columns = split_columns(prior, table, data)
+    prior_columns = prior_of(read_manifest(model), table, data, prior, target)
     sets = read_sets(table, columns, data, prior=prior_columns, drop_empty=True)
     kept = table if sets.kept is None else table.take(pa.array(sets.kept))
     if sets.kept is not None:
