@@ -131,7 +131,7 @@ def _parse_texts(data: bytes, separator: str, names: list[str], *, nulls: bool =
 
 def _with_codes(table: pa.Table, data: bytes, separator: str) -> pa.Table:
     """Return a table whose columns of codes are texts again."""
-    numbers = [field.name for field in table.schema if pa.types.is_integer(field.type) or field.type == pa.float64()]
+    numbers = [field.name for field in table.schema if pa.types.is_integer(field.type) or _is_long(table[field.name])]
     texts = _parse_texts(data, separator, numbers, nulls=True) if numbers else table
     for name in numbers:
         cells = texts[name].drop_null()
@@ -142,6 +142,14 @@ def _with_codes(table: pa.Table, data: bytes, separator: str) -> pa.Table:
         if codes.as_py():
             table = table.set_column(table.column_names.index(name), name, texts[name])
     return table
+
+
+def _is_long(column: pa.ChunkedArray) -> bool:
+    """Return whether a column may hold whole numbers that only a float64 can take, of many digits."""
+    if column.type != pa.float64():
+        return False
+    largest = pc.max(pc.abs(column)).as_py()
+    return largest is not None and largest >= 2.0**63
 
 
 def _one_block(data: bytes) -> pyarrow.csv.ReadOptions:
