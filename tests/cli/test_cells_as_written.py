@@ -1,12 +1,10 @@
 """What a user wrote in a CSV file comes back as it was, and messages speak of the user's own rows and columns."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from plr.cli import main
 from plr.cli.tables import read_candidates, read_table
 
 HEADER = "id,serial,seen,flag,city,x,y"
@@ -33,17 +31,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def run(monkeypatch, capfd, folder):
-    monkeypatch.chdir(folder)
-
-    def run(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["plr", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capfd.readouterr()
-        assert (left.value.code or 0) == code, err
-        return out, err
-
+def run(run, folder):
     if not (folder / "m.plr").exists():
         run("fit", "train.csv", "--target", "y", "-o", "m.plr", "--learner", "linear", "--no-intervals", "--no-page")
     return run

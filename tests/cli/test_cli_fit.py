@@ -37,21 +37,6 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def run(monkeypatch, capfd, folder, tmp_path):
-    monkeypatch.chdir(folder)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["plr", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capfd.readouterr()
-        assert left.value.code in (0, None), err
-        return out, err
-
-    return run
-
-
-@pytest.fixture
 def model(run, folder):
     if not (folder / "m.plr").exists():
         run("fit", "train.parquet", "--target", "y", "-o", "m.plr", "--learner", "linear")

@@ -1,7 +1,6 @@
 """``plr report`` of a model: the page of the training rows, or of another table's."""
 
 import json
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from plr import CandidateSets, PartialLabelRegressor, save_model
-from plr.cli import main
 from plr.cli.tables import read_table, write_table
 from plr.persistence import read_manifest
 
@@ -29,21 +27,6 @@ def folder(tmp_path_factory):
     write_table(table.slice(0, 110), folder / "train.parquet")
     write_table(table.slice(110), folder / "test.parquet")
     return folder
-
-
-@pytest.fixture
-def run(monkeypatch, capfd, folder):
-    monkeypatch.chdir(folder)
-
-    def run(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["plr", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capfd.readouterr()
-        assert (left.value.code or 0) == code, err
-        return out, err
-
-    return run
 
 
 @pytest.fixture

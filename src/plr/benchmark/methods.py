@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plr.errors import unknown_name
 
 if TYPE_CHECKING:
     from plr.benchmark.execution import Fit, Problem
     from plr.benchmark.protocol import Protocol
+    from plr.losses import Loss
+    from plr.weighting import Weighting
+    from plr.weighting.rule import Rule
 
 __all__ = ["METHODS", "PAPER_METHODS", "CustomFit", "Method", "Setting", "get_method"]
 
@@ -77,18 +80,23 @@ class Method:
             settings = [{**setting, name: value} for setting in settings for value in grid[name]]
         return settings
 
-    def rule(self, setting: Setting, beta1: float) -> Any:
-        """Return the rule that the network is trained by."""
+    def parts(self, setting: Setting, beta1: float) -> tuple[Weighting, Loss]:
+        """Return the weighting and the loss at one setting."""
         from plr.losses import get_loss
         from plr.weighting import get_weighting
-        from plr.weighting.rule import Rule
 
         weighting, loss = get_weighting(self.weighting), get_loss(self.loss)
         if "beta2" in setting:
             weighting.set_params(beta1=beta1, beta2=setting["beta2"])
         if "delta" in setting:
             loss.set_params(delta=setting["delta"])
-        return Rule(weighting, loss)
+        return weighting, loss
+
+    def rule(self, setting: Setting, beta1: float) -> Rule:
+        """Return the rule that the network is trained by."""
+        from plr.weighting.rule import Rule
+
+        return Rule(*self.parts(setting, beta1))
 
 
 PAPER_METHODS = (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from plr.benchmark.execution import Fit, diverged_fits, dump, finite, training_seed
 from plr.benchmark.grid import Cell
-from plr.benchmark.methods import Setting, get_method
+from plr.benchmark.methods import Method, Setting, get_method
 from plr.benchmark.models import get_model
 from plr.benchmark.problems import Part, Problem, Workbench, labels_as_sets
 from plr.benchmark.selection import EPOCH_RULES
@@ -19,8 +19,6 @@ from plr.candidates import CandidateSets
 from plr.errors import DependencyError, DivergenceError, ParameterError
 from plr.learners.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.learners.scaling import Affine, label_scale, learn_target, rescaled
-from plr.losses import get_loss
-from plr.weighting import get_weighting
 
 if TYPE_CHECKING:
     from plr.stacked import Layers, StackedFit, StackedResult, Validation
@@ -192,7 +190,7 @@ class _Maker:
                 learning_rate=setting["learning_rate"],
                 seed=seed,
                 scale=label_scale(train),
-                **_codes(method.weighting, method.loss, setting, protocol.beta1),
+                **_codes(method, setting, protocol.beta1),
             )
             plans.append(_Plan(setting, fit, target, problem))
         return plans
@@ -231,14 +229,9 @@ class _Maker:
         return self._arrays[key]
 
 
-def _codes(weighting: str, loss: str, setting: Setting, beta1: float) -> dict[str, Any]:
-    weigh_by = get_weighting(weighting)
-    lose_by = get_loss(loss)
-    if "beta2" in setting:
-        weigh_by.set_params(beta1=beta1, beta2=setting["beta2"])
-    if "delta" in setting:
-        lose_by.set_params(delta=setting["delta"])
-    weigh_code, lose_code = weigh_by.encode(), lose_by.encode()
+def _codes(method: Method, setting: Setting, beta1: float) -> dict[str, Any]:
+    weighting, loss = method.parts(setting, beta1)
+    weigh_code, lose_code = weighting.encode(), loss.encode()
     return {
         "weighting": int(weigh_code.code),
         "loss": int(lose_code.code),

@@ -49,7 +49,7 @@ def benchmark_command(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same results.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Fits at a time.", show_default="all cores")] = None,
+    workers: Annotated[int | None, typer.Option(help="Fits at a time on the CPU.", show_default="all cores")] = None,
     device: Annotated[
         str,
         typer.Option(

@@ -16,6 +16,9 @@ __all__ = ["supports", "train_epochs"]
 
 _LAYERS = 3
 _WIDEST = 64
+# Rows that a program computes at a time, and its groups of 32 threads. With more than 8 of these, two threads would
+# hold the same weight, and one might read a moment that the other has just written.
+_BLOCK, _WARPS = 64, 4
 
 
 def supports(stack: Stack) -> bool:
@@ -31,8 +34,6 @@ def train_epochs(
     batch_size: int,
     degrees: float,
     *,
-    block: int = 64,
-    warps: int = 4,
     precision: str = "tf32x3",
 ) -> None:
     """Train for as many epochs as there are ``orders``, from number ``epoch`` on.
@@ -44,9 +45,6 @@ def train_epochs(
     epoch, batch_size : int
     degrees : float
         What the common label-free score takes for the noise's degrees of freedom.
-    block, warps : int
-        Rows that a program computes at a time, and its groups of 32 threads; at most 8, so that no weight is held by
-        two threads, of which one might read a moment that the other has just written.
     precision : {"tf32x3", "ieee", "tf32"}
         How matrices are multiplied; see `triton.language.dot`. The first two are as good as float32.
     """
@@ -89,8 +87,8 @@ def train_epochs(
         N1=stack.shape[1],
         N2=stack.shape[2],
         N3=stack.shape[3],
-        BLOCK=block,
+        BLOCK=_BLOCK,
         PRECISION=precision,
-        num_warps=warps,
+        num_warps=_WARPS,
         num_stages=1,
     )
