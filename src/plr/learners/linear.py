@@ -18,7 +18,7 @@ from plr.learners.encoding import Encoding, by_blocks, learn_encoding
 from plr.learners.scaling import label_scale, learn_target, rescaled
 from plr.weighting.rule import row_sums
 
-__all__ = ["FittedLinear", "Linear"]
+__all__ = ["FittedLinear", "Linear", "solve"]
 
 Floats = NDArray[np.float64]
 
@@ -102,7 +102,7 @@ class Linear(Learner):
         # Sums come out the same whatever number of threads the linear algebra would otherwise use.
         with threadpool_limits(limits=1):
             design = np.column_stack([features.apply(task.X), np.ones(len(S))])
-            solution, report = _solve(design, S, task, task.scaled_log_q(target), alpha, most, tolerance)
+            solution, report = solve(design, S, task, task.scaled_log_q(target), alpha, most, tolerance)
         unit = float(target.scale)
         coefficients = unit * solution[:-1] / features.scaling.scale
         intercept = unit * float(solution[-1]) + float(target.centre) - float(coefficients @ features.scaling.centre)
@@ -110,9 +110,10 @@ class Linear(Learner):
         return FittedLinear(coefficients, intercept, scaled, features)
 
 
-def _solve(
+def solve(
     design: Floats, S: CandidateSets, task: Task, log_q: Floats, alpha: float, most: int, tolerance: float
 ) -> tuple[Floats, Report]:
+    """Return coefficients of the design's columns, the last of which is the intercept's, and how it went."""
     rule, importance = task.rule, task.sample_weight
     weight = np.ones(len(S)) if importance is None else importance / importance.mean()
     spread = label_scale(S, importance)

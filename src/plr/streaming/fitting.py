@@ -1,0 +1,358 @@
+"""Fit a regressor to a folder whose rows are never all in memory.
+
+1. *Look*: some rows decide what each column is (`Folder.look`).
+2. *Survey*: one pass checks every row, and adds up what scaling and encoding are learned from. Rows chosen at random
+   are kept: some are held out of training, others are a sample for what cannot be learned from sums (a start, an
+   estimated density of false labels, a linear model's first solution).
+3. *Copy*: a second pass writes the rows to the disk, encoded and shuffled (`plr.streaming.shuffled`).
+4. *Train*: passes over the copy.
+5. *Judge*: the rows held out say how far true labels are from predictions, and so give noise and intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import plr
+from plr._checks import check_seed
+from plr.errors import ParameterError
+from plr.learners import MLP, Fitted, Linear
+from plr.learners.base import Report, Task
+from plr.learners.linear import FittedLinear
+from plr.learners.mlp import FittedNetwork
+from plr.learners.scaling import label_scale
+from plr.losses import Loss
+from plr.regressor import PartialLabelRegressor
+from plr.selection import fit_noise
+from plr.start import Density, Start, choose_start
+from plr.streaming.linear import LinearJob
+from plr.streaming.preparation import Choice, Preparation, choose_rows, copy_rows, file_parts, look_through, prepare
+from plr.streaming.rows import Reading
+from plr.streaming.scratch import Scratch
+from plr.streaming.shuffled import ShuffledCopy, plan_shape, space_for
+from plr.streaming.survey import Survey, matrix
+from plr.streaming.training import Engine, Here, NetworkJob
+from plr.training import resolve_parts
+from plr.uncertainty import learn_calibration
+from plr.weighting import Posterior, Weighting
+from plr.weighting.rule import Rule
+
+__all__ = ["STREAMED", "FolderFit", "fit_folder", "stream_epochs"]
+
+Floats = NDArray[np.float64]
+Working = Callable[[str], AbstractContextManager[Callable[[int, int, float], object]]]
+
+STREAMED = ("linear", "mlp", "module")
+"""Learners that can be trained in batches."""
+
+# "auto" trains for about so many steps, within these numbers of epochs; with fewer rows than that, as in memory.
+_AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 100_000, 2, 20
+_START_SHARE = 3
+
+
+@dataclass(frozen=True)
+class FolderFit:
+    """What fitting gave.
+
+    Attributes
+    ----------
+    model : PartialLabelRegressor
+        Fitted.
+    survey : Survey
+    held : int
+        Rows that were held out to judge by.
+    sample : int
+        Rows of the sample.
+    copied : int
+        Bytes of the shuffled copy.
+    """
+
+    model: PartialLabelRegressor
+    survey: Survey
+    held: int
+    sample: int
+    copied: int
+
+
+@contextmanager
+def _silent(_: str) -> Iterator[Callable[[int, int, float], object]]:
+    yield lambda *_: None
+
+
+def fit_folder(
+    regressor: PartialLabelRegressor,
+    reading: Reading,
+    scratch: Path,
+    *,
+    intervals: bool = True,
+    engine: Engine | None = None,
+    working: Working = _silent,
+) -> FolderFit:
+    """Fit a regressor to a folder, in an amount of memory that does not depend on the number of rows.
+
+    Parameters
+    ----------
+    regressor : PartialLabelRegressor
+        With one of the learners in `STREAMED`; ``auto`` is ``mlp``. It is fitted and returned.
+    reading : Reading
+        How the folder becomes rows.
+    scratch : Path
+        Folder for the shuffled copy and for how far training has come; removed when it is over. A fit that was stopped
+        goes on from it.
+    intervals : bool, default=True
+        Whether to calibrate intervals.
+    engine : Engine, optional
+        Where the work is done; here, unless given.
+    working : callable, optional
+        Given the name of a stage, a context manager that gives what is told ``(done, in all, loss)``.
+    """
+    engine = Here() if engine is None else engine
+    parts = _Parts.of(regressor)
+    seed = int(check_seed(regressor.random_state).randint(2**31 - 1))
+    held = parts.held_rows(reading.folder.rows)
+    choice = choose_rows(reading.folder.rows, seed, held)
+    place = Scratch(scratch, _identity(regressor, reading, engine.lanes, seed))
+    found = _survey(reading, choice, engine, working)
+    ready = prepare(
+        found,
+        reading,
+        choice,
+        parts.rule,
+        parts.learner,
+        parts.start(regressor, found.rows),
+        dtype=parts.dtype(),
+        seed=seed,
+        cv=regressor.cv,
+        n_jobs=regressor.n_jobs,
+    )
+    copy, size = _copy(ready, reading, found, place, engine, seed, working)
+    with working("Training") as tell:
+        model = parts.train(ready, found, copy, place, engine, seed, tell)
+    _assemble(regressor, parts, model, ready, intervals)
+    place.remove()
+    return FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size)
+
+
+def stream_epochs(learner: Any, rows: int, batch_size: int) -> int:
+    """Return how many passes over so many rows a learner's ``epochs`` stands for.
+
+    >>> [stream_epochs(MLP(), rows, 256) for rows in (10_000, 1_000_000, 100_000_000)]
+    [100, 20, 2]
+    """
+    in_memory: int = learner.settings(rows).epochs
+    if learner.epochs != "auto" or in_memory > _AUTO_MOST:
+        return in_memory
+    return int(np.clip(_AUTO_STEPS // max(1, rows // batch_size), _AUTO_FEWEST, _AUTO_MOST))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a regressor's parameters stand for."""
+
+    learner: Any
+    weighting: Weighting
+    loss: Loss
+    rule: Rule
+
+    @classmethod
+    def of(cls, regressor: PartialLabelRegressor) -> _Parts:
+        named = regressor.learner
+        given: Any = MLP() if isinstance(named, str) and named == "auto" else named
+        learner, weighting, loss = resolve_parts(given, regressor.weighting, regressor.loss, regressor.effort, 5)
+        if not isinstance(learner, MLP | Linear):
+            raise ParameterError(
+                f"{type(learner).__name__} needs all rows in memory; mlp, linear and module are trained in batches."
+            )
+        learner.check_weighting(weighting)
+        return cls(learner, weighting, loss, Rule(weighting, loss))
+
+    def held_rows(self, rows: int) -> int | None:
+        """Return how many rows the learner wants to judge epochs by; None where it leaves that open."""
+        share = getattr(self.learner, "validation_fraction", None)
+        return None if share is None else min(max(round(share * rows), 1), 100_000)
+
+    def start(self, regressor: PartialLabelRegressor, rows: int) -> Start | None:
+        """Return the start, if there is one."""
+        start = choose_start(regressor.start, self.weighting, self.learner, rows)
+        if start is not None and not isinstance(start, Density):
+            raise ParameterError(
+                f"The start {type(start).__name__.lower()!r} needs all rows in memory; in batches there is 'density'."
+            )
+        return start
+
+    def dtype(self) -> str:
+        """Return the type that features are kept in."""
+        if isinstance(self.learner, Linear):
+            return "float64"
+        return "float64" if self.learner.dtype == "float64" else "float32"
+
+    def train(
+        self,
+        ready: Preparation,
+        found: Survey,
+        copy: ShuffledCopy,
+        place: Scratch,
+        engine: Engine,
+        seed: int,
+        tell: Callable[[int, int, float], object],
+    ) -> Fitted:
+        """Train on the copy."""
+        if isinstance(self.learner, Linear):
+            return self._train_linear(ready, copy, seed, tell)
+        learner: MLP = self.learner
+        settings = learner.settings(copy.rows)
+        judges = ready.ready(ready.held)
+        scale = label_scale(ready.ready(ready.sample).S, ready.sample.weight) if not learner.scale_target else 1.0
+        epochs = stream_epochs(learner, copy.rows, settings.batch_size)
+        judged = learner.validation_fraction is not None or learner.patience is not None
+        settings = replace(
+            settings,
+            dtype="float64" if self.dtype() == "float64" else "float32",
+            epochs=epochs,
+            initial_scale=scale,
+            fixed_epochs=epochs * len(copy.sizes) // _START_SHARE if ready.start is not None else 0,
+        )
+        width = judges.features.shape[1]
+        job = NetworkJob(copy.folder, self.rule, settings, width, found.largest_set, seed, judges if judged else None)
+        training = job.training(copy)
+        training.restore(engine.train(job, place, tell))
+        return _fitted_network(training, ready, self.rule, judged)
+
+    def _train_linear(
+        self, ready: Preparation, copy: ShuffledCopy, seed: int, tell: Callable[[int, int, float], object]
+    ) -> FittedLinear:
+        learner: Linear = self.learner
+        job = LinearJob(self.rule, learner.alpha, learner.max_rounds, learner.tol, ready.ready(ready.sample), seed)
+        solution, report = job.solve(copy, tell)
+        unit, scaling = float(ready.target.scale), ready.encoding.scaling
+        coefficients = unit * solution[:-1] / scaling.scale
+        intercept = unit * float(solution[-1]) + float(ready.target.centre) - float(coefficients @ scaling.centre)
+        told = Report(report.rounds, report.loss, report.noise_scale * unit)
+        return FittedLinear(np.asarray(coefficients), intercept, told, ready.encoding)
+
+
+def _fitted_network(training: Any, ready: Preparation, rule: Rule, judged: bool) -> FittedNetwork:
+    unit = float(ready.target.scale)
+    report = Report(
+        rounds=len(training.losses),
+        loss=np.array(training.losses),
+        noise_scale=np.array(training.scales) * unit if rule.learns_scale else np.empty(0),
+        validation=np.array(training.validation),
+        best_round=training.best_epoch if judged else None,
+    )
+    return FittedNetwork(training.network, ready.encoding, ready.target, report)
+
+
+def _identity(regressor: PartialLabelRegressor, reading: Reading, lanes: int, seed: int) -> dict[str, Any]:
+    return {
+        "plr": plr.__version__,
+        "folder": reading.folder.fingerprint(),
+        "columns": reading.features.to_dict(),
+        "target": reading.target,
+        "prior": reading.prior,
+        "weights": reading.weights,
+        "drop_empty": reading.drop_empty,
+        "model": {
+            name: repr(part) for name, part in regressor.get_params().items() if name not in ("n_jobs", "verbose")
+        },
+        "lanes": lanes,
+        "seed": seed,
+    }
+
+
+class _Count:
+    """Counts rows, and tells."""
+
+    def __init__(self, tell: Callable[[int, int, float], object], every: int) -> None:
+        self._tell, self._every, self._seen = tell, every, 0
+
+    def __call__(self, rows: int) -> None:
+        self._seen += rows
+        self._tell(self._seen, self._every, np.nan)
+
+
+def _survey(reading: Reading, choice: Choice, engine: Engine, working: Working) -> Survey:
+    found = Survey()
+    with working("Looking through all rows") as tell:
+        count = _Count(tell, reading.folder.rows)
+        look = partial(look_through, reading, choice, tell=count if engine.here else None)
+        for part in engine.map(look, file_parts(reading.folder)):
+            found.add(part)
+            if not engine.here:
+                count(part.rows + part.left_out)
+    return found
+
+
+def _copy(
+    ready: Preparation,
+    reading: Reading,
+    found: Survey,
+    place: Scratch,
+    engine: Engine,
+    seed: int,
+    working: Working,
+) -> tuple[ShuffledCopy, int]:
+    lists = tuple(
+        name
+        for name, there in (
+            ("prior", found.has_prior),
+            ("log_q", ready.density is not None),
+            ("start", ready.start is not None),
+        )
+        if there
+    )
+    width = len(np.atleast_1d(ready.encoding.scaling.scale))
+    shape, size = plan_shape(
+        found.rows,
+        width,
+        ready.dtype,
+        found.candidates / found.rows,
+        lanes=engine.lanes,
+        seed=seed,
+        weighted=reading.weights is not None,
+        lists=lists,
+    )
+    if ShuffledCopy.exists(place.path):
+        return ShuffledCopy(place.path), size
+    space_for(place.path, size)
+    with working("Writing a shuffled copy") as tell:
+        count = _Count(tell, reading.folder.rows)
+        write = partial(copy_rows, reading, ready, shape, place.path, tell=count if engine.here else None)
+        runs = []
+        for part in engine.map(write, list(enumerate(file_parts(reading.folder)))):
+            runs += part
+            if not engine.here:
+                count(sum(run["rows"] for run in part))
+        return ShuffledCopy.complete(place.path, shape, runs), size
+
+
+def _assemble(
+    regressor: PartialLabelRegressor, parts: _Parts, model: Fitted, ready: Preparation, intervals: bool
+) -> None:
+    """Make the regressor a fitted one: what the rows held out say about its predictions included."""
+    held = ready.held
+    prediction = model.predict(matrix(held.X, ready.columns))
+    family = parts.weighting if isinstance(parts.weighting, Posterior) else None
+    density = ready.density or ready.labels
+    noise = fit_noise(prediction, held.S, family, held.weight, false_labels=density)
+    regressor.learner_, regressor.weighting_, regressor.loss_ = parts.learner, parts.weighting, parts.loss
+    regressor.model_ = model
+    regressor.n_iter_ = model.report.rounds
+    regressor.noise_, regressor.noise_scale_, regressor.missing_share_ = noise, noise.scale, noise.missing
+    regressor.start_weights_ = None
+    regressor.n_features_in_ = len(ready.names)
+    regressor.feature_names_in_ = np.array(ready.names, dtype=object)
+    regressor.columns_ = ready.columns
+    regressor._training = regressor._given = regressor._identified = None
+    regressor.calibration_ = None
+    if intervals:
+        task = Task(None, held.S, parts.rule, sample_weight=held.weight, false_labels=ready.density)
+        regressor.calibration_ = learn_calibration(prediction, held.S, task)

@@ -1,0 +1,346 @@
+"""Parquet files that need not fit in memory: what they hold, some of their rows, and all of them in batches."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from plr.datasets.files import MOST_COLUMNS
+from plr.errors import DataError, DataNotFoundError, ParameterError
+from plr.streaming.memory import available_memory
+
+__all__ = ["BATCH_ROWS", "Batch", "File", "Folder", "is_stream"]
+
+BATCH_ROWS = 16_384
+"""Rows that are read at a time."""
+
+_ENDINGS = (".parquet", ".pq")
+# Read from the disk at a time, for each column that is read.
+_BUFFER = 1 << 18
+# At the end of a file: how long its description is, and a mark.
+_TAIL = 8
+# A batch has fewer rows where they are so wide that it would be larger than this.
+_BATCH_BYTES = 32 << 20
+# A file is read in batches if its rows take more than this share of the memory that is left.
+_SHARE = 0.25
+# A look takes rows from so many places, at most.
+_PLACES = 64
+
+
+class Batch(NamedTuple):
+    """Some rows in their own order, and how many come before them in all files."""
+
+    first: int
+    table: pa.Table
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a folder.
+
+    Attributes
+    ----------
+    path : Path
+    name : str
+        Its path below the folder.
+    groups : tuple of int
+        Rows of each of its row groups.
+    first : int
+        Rows of all files before it.
+    size : int
+        Bytes of the file.
+    keys : tuple of (str, scalar)
+        Columns that its folders' names give it, as in ``year=2024/part-0.parquet``.
+    """
+
+    path: Path
+    name: str
+    groups: tuple[int, ...]
+    first: int
+    size: int
+    keys: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return sum(self.groups)
+
+    def identity(self) -> str:
+        """Return a text that tells its contents from others, whatever its name.
+
+        The file's size and its own description of itself, which has the place, the size and mostly the least and the
+        largest value of each column in each row group. The rows themselves are not looked at.
+        """
+        try:
+            with self.path.open("rb") as file:
+                file.seek(-_TAIL, os.SEEK_END)
+                length = int.from_bytes(file.read(4), "little")
+                file.seek(-min(length + _TAIL, self.size), os.SEEK_END)
+                return hashlib.sha256(self.size.to_bytes(8, "little") + file.read()).hexdigest()
+        except OSError as error:
+            raise _changed(self.path) from error
+
+
+@dataclass(frozen=True)
+class Folder:
+    """All Parquet files below a folder, as one table whose rows are never all in memory.
+
+    Attributes
+    ----------
+    path : Path
+        The folder, or the one file.
+    files : tuple of File
+        In the order of their names.
+    schema : pyarrow.Schema
+        Names in the order of the first file. Where files have different types of numbers, the wider; the metadata of
+        the first file.
+    uncompressed : int
+        Bytes of all rows before compression.
+    """
+
+    path: Path
+    files: tuple[File, ...]
+    schema: pa.Schema
+    uncompressed: int
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Folder:
+        """Look at every file's description of itself, and at no row.
+
+        Raises
+        ------
+        DataNotFoundError
+            Where there is no such folder, or no Parquet file in it.
+        DataError
+            Where a file is damaged, or has other columns than the first.
+        """
+        path = Path(path).expanduser()
+        names = _parquet_files(path)
+        keys = _partition_keys(path, names)
+        files: list[File] = []
+        schema: pa.Schema | None = None
+        first = uncompressed = 0
+        for name in names:
+            where = path / name if path.is_dir() else path
+            found, groups, size = _describe(where)
+            for key, value in keys[name]:
+                if key not in found.names:
+                    found = found.append(pa.field(key, pa.scalar(value).type))
+            schema = found if schema is None else _merged(schema, found, files[0].name, where)
+            files.append(File(where, name, groups, first, where.stat().st_size, keys[name]))
+            first += sum(groups)
+            uncompressed += size
+        assert schema is not None
+        if len(set(schema.names)) < len(schema.names):
+            twice = next(name for name in schema.names if schema.names.count(name) > 1)
+            raise DataError(f"{files[0].path} has several columns named {twice!r}; give each a name of its own.")
+        if first == 0:
+            raise DataError(f"{path} has no rows, only the names of its columns.")
+        return cls(path, tuple(files), schema, uncompressed)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.files[-1].first + self.files[-1].rows
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows to read at a time: `BATCH_ROWS`, or fewer where they are wide."""
+        width = max(8 * len(self.schema), self.uncompressed // self.rows)
+        return max(min(BATCH_ROWS, _BATCH_BYTES // width), 64)
+
+    def place(self, row: int) -> str:
+        """Say in words where a row is."""
+        file = next(file for file in reversed(self.files) if file.first <= row)
+        return f"data row {row - file.first} of {file.name}, counted from 0"
+
+    def fingerprint(self) -> str:
+        """Return a text that tells these files from others: their names, sizes and rows."""
+        told = repr([(file.name, file.size, file.groups) for file in self.files])
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def batches(
+        self, columns: Sequence[str] | None = None, files: Sequence[File] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[Batch]:
+        """Give all rows in order, some at a time; a little of a file is in memory, never a row group."""
+        for file in self.files if files is None else files:
+            first = file.first
+            for table in self._read(file, None, columns, rows):
+                yield Batch(first, table)
+                first += table.num_rows
+            if first != file.first + file.rows:
+                raise _changed(file.path)
+
+    def look(self, rows: int, seed: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return some rows: the first ones of row groups taken at random, in order; all rows where there are few."""
+        return self.sample(rows, seed, columns)[0]
+
+    def sample(self, rows: int, seed: int, columns: Sequence[str] | None = None) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Return the rows of a look, and their numbers among all rows."""
+        if self.rows <= rows:
+            return pa.concat_tables(batch.table for batch in self.batches(columns)), np.arange(self.rows)
+        every = [(file, group) for file in self.files for group in range(len(file.groups)) if file.groups[group]]
+        random = np.random.default_rng(np.random.SeedSequence([seed, 0x100C]))
+        order = random.permutation(len(every))
+        # As evenly as the row groups' sizes allow.
+        taken = np.zeros(len(every), dtype=np.int64)
+        sizes = np.array([file.groups[group] for file, group in every])
+        left, places = rows, min(_PLACES, len(every))
+        for done, number in enumerate(order):
+            share = -(-left // max(places - done, 1))
+            taken[number] = min(share, sizes[number], left)
+            left -= taken[number]
+            if left == 0:
+                break
+        parts, numbers = [], []
+        for number in np.flatnonzero(taken):
+            file, group = every[number]
+            wanted = int(taken[number])
+            first = file.first + sum(file.groups[:group])
+            numbers.append(np.arange(first, first + wanted))
+            for table in self._read(file, [group], columns, min(wanted, BATCH_ROWS)):
+                parts.append(table.slice(0, wanted))
+                wanted -= parts[-1].num_rows
+                if wanted == 0:
+                    break
+        return pa.concat_tables(parts), np.concatenate(numbers)
+
+    def _read(
+        self, file: File, groups: list[int] | None, columns: Sequence[str] | None, rows: int
+    ) -> Iterator[pa.Table]:
+        schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
+        schema = schema.with_metadata(self.schema.metadata)
+        keys = dict(file.keys)
+        stored = [name for name in schema.names if name not in keys]
+        try:
+            with pyarrow.parquet.ParquetFile(file.path, pre_buffer=False, buffer_size=_BUFFER) as source:
+                if source.metadata.num_rows != file.rows:
+                    raise _changed(file.path)
+                for batch in source.iter_batches(rows, row_groups=groups, columns=stored):
+                    yield _as_schema(batch, schema, keys)
+        except FileNotFoundError as error:
+            raise _changed(file.path) from error
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{file.path} is damaged: {str(error).splitlines()[0].rstrip('.')}.") from error
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is to be read in batches: a folder, or a Parquet file that is large for the memory left."""
+    path = Path(path).expanduser()
+    if path.is_dir():
+        return True
+    if path.suffix.lower() not in _ENDINGS or not path.is_file():
+        return False
+    left = available_memory()
+    try:
+        return left is not None and _describe(path)[2] > _SHARE * left
+    except DataError:
+        # Whoever reads it will say what is wrong with it.
+        return False
+
+
+def _parquet_files(path: Path) -> list[str]:
+    if not path.exists():
+        raise DataNotFoundError(f"There is no file or folder {path}.")
+    if path.is_file():
+        if path.suffix.lower() not in _ENDINGS:
+            raise ParameterError(f"{path} is no Parquet file; only those, and folders of them, are read in batches.")
+        return [path.name]
+    every = [
+        found.relative_to(path)
+        for found in path.rglob("*")
+        if not any(part.startswith((".", "_")) for part in found.relative_to(path).parts) and found.is_file()
+    ]
+    names = sorted(name.as_posix() for name in every if name.suffix.lower() in _ENDINGS)
+    if not names:
+        others = sorted({name.suffix for name in every if name.suffix})
+        seen = f" (there are {', '.join(others[:5])} files)" if others else ""
+        raise DataNotFoundError(
+            f"The folder {path} has no Parquet files{seen}; give one with .parquet files, or a single table."
+        )
+    return names
+
+
+def _partition_keys(path: Path, names: list[str]) -> dict[str, tuple[tuple[str, object], ...]]:
+    """Return the columns that folders' names give each file, their types told from all of them."""
+    if not any("=" in name for name in names):
+        return dict.fromkeys(names, ())
+    dataset = pyarrow.dataset.dataset(
+        [str(path / name) for name in names], format="parquet", partitioning="hive", partition_base_dir=str(path)
+    )
+    found = {}
+    for fragment in dataset.get_fragments():
+        given = pyarrow.dataset.get_partition_keys(fragment.partition_expression)
+        found[Path(fragment.path).relative_to(path.resolve() if path.is_absolute() else path).as_posix()] = given
+    return {name: tuple(sorted(found.get(name, {}).items())) for name in names}
+
+
+def _describe(path: Path) -> tuple[pa.Schema, tuple[int, ...], int]:
+    """Return a file's schema, the rows of its row groups, and its bytes before compression."""
+    try:
+        metadata = pyarrow.parquet.read_metadata(path)
+        if metadata.num_columns > MOST_COLUMNS:
+            raise DataError(f"{path} has {metadata.num_columns:,} columns; at most {MOST_COLUMNS:,} can be read.")
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        sizes = tuple(group.num_rows for group in groups)
+        return metadata.schema.to_arrow_schema(), sizes, sum(group.total_byte_size for group in groups)
+    except PermissionError as error:
+        raise DataError(f"{path} may not be read: permission denied.") from error
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{path} is no Parquet file, or is damaged: {str(error).splitlines()[0].rstrip('.')}."
+        ) from error
+
+
+def _merged(schema: pa.Schema, other: pa.Schema, first: str, path: Path) -> pa.Schema:
+    """Return a schema that holds the rows of both, or complain."""
+    if schema.equals(other):
+        return schema
+    missing = [name for name in schema.names if name not in other.names]
+    extra = [name for name in other.names if name not in schema.names]
+    if missing or extra:
+        what = f"lacks the column {missing[0]!r}" if missing else f"has a column {extra[0]!r}"
+        than = "that" if missing else "which"
+        has = "has" if missing else "lacks"
+        raise DataError(f"{path} {what}, {than} {first} {has}; all files of a folder must have the same columns.")
+    fields = []
+    for field in schema:
+        found = other.field(field.name)
+        if field.type.equals(found.type):
+            fields.append(field)
+            continue
+        try:
+            fields.append(
+                pa.unify_schemas([pa.schema([field]), pa.schema([found])], promote_options="permissive").field(0)
+            )
+        except pa.ArrowException as error:
+            raise DataError(
+                f"The column {field.name!r} has the type {found.type} in {path} and {field.type} in {first}; make them "
+                "the same."
+            ) from error
+    return pa.schema(fields, metadata=schema.metadata)
+
+
+def _as_schema(batch: pa.RecordBatch, schema: pa.Schema, keys: dict[str, object]) -> pa.Table:
+    columns = []
+    for field in schema:
+        if field.name in keys:
+            columns.append(pa.repeat(pa.scalar(keys[field.name], field.type), batch.num_rows))
+            continue
+        column = batch.column(batch.schema.get_field_index(field.name))
+        columns.append(column if column.type.equals(field.type) else column.cast(field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _changed(path: Path) -> DataError:
+    return DataError(f"{path} changed since it was first looked at; wait until it is complete, and try again.")

@@ -1,0 +1,318 @@
+"""A network trained on rounds of rows: by one process that has all lanes, or by several that have some each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr._codes import MISSING, SCALE
+from plr._vectors import DOUBLES
+from plr.errors import DivergenceError
+from plr.learners.network._activations import ACTIVATIONS
+from plr.learners.network._blocks import STRIDE
+from plr.learners.network._heads import Sets
+from plr.learners.network._optimizers import OPTIMIZERS
+from plr.learners.network._passes import Layout
+from plr.learners.network._stages import get_stages
+from plr.learners.network._training import CONSTANT, COSINE
+from plr.learners.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
+from plr.learners.network.network import SCALAR_HEAD, Network, Settings, _aligned
+from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, take_step, train_steps
+from plr.streaming.rounds import Order, Round, RoundRows
+from plr.weighting._noise import next_missing, next_scale
+from plr.weighting.rule import Rule, frozen
+
+__all__ = ["Alone", "LaneTraining", "Together"]
+
+Floats = NDArray[np.float64]
+
+# As in training on rows in memory: Python looks at progress and at Ctrl-C about this often.
+_SECONDS_BETWEEN_LOOKS = 0.1
+_FIRST_OPERATIONS = 200_000_000
+_HISTORY = ("losses", "scales", "validation")
+
+
+class Together(Protocol):
+    """What the processes of a training have in common."""
+
+    number: int
+    """Which of them this is."""
+    processes: int
+
+    def add(self, array: Floats) -> None:
+        """Replace an array by the sum of all processes' arrays."""
+        ...
+
+
+class Alone:
+    """A training by one process."""
+
+    number, processes = 0, 1
+
+    def add(self, array: Floats) -> None:
+        """Leave it as it is."""
+
+
+class LaneTraining:
+    """A network on its way.
+
+    Parameters
+    ----------
+    rule : Rule
+    settings : Settings
+        Of the network; ``fixed_epochs`` counts rounds here.
+    order : Order
+    columns : int
+        Of the features.
+    largest_set : int
+    seed : int
+    lanes : (int, int)
+        Those of this process, from the first to before the second.
+    together : Together
+    judge : callable, optional
+        Scores a network, with the state of its rule, on rows held out; smaller is better. Asked after each epoch, to
+        choose the best.
+    """
+
+    def __init__(
+        self,
+        rule: Rule,
+        settings: Settings,
+        order: Order,
+        columns: int,
+        largest_set: int,
+        *,
+        seed: int,
+        lanes: tuple[int, int] | None = None,
+        together: Together | None = None,
+        judge: Callable[[Network, Floats], float] | None = None,
+    ) -> None:
+        self.rule, self.settings, self.order = rule, settings, order
+        self.lanes = (0, order.lanes) if lanes is None else lanes
+        self._together: Together = Alone() if together is None else together
+        self._judge = judge
+        dtype = np.dtype(settings.dtype)
+        sizes = [columns, *settings.hidden, 1]
+        self.layout = Layout(
+            np.array(sizes, dtype=np.int64),
+            np.array([ACTIVATIONS[name] for name in settings.activations], dtype=np.int64),
+        )
+        parameters = initial_parameters(sizes, np.random.default_rng(seed)).astype(dtype)
+        own = self.lanes[1] - self.lanes[0]
+        block = sum(sizes) * STRIDE
+        self._room = Room(
+            parameters=parameters,
+            first=np.zeros_like(parameters),
+            second=np.zeros_like(parameters),
+            state=rule.initial_state(settings.initial_scale),
+            sums=np.zeros((own, parameters.size)),
+            totals=np.zeros((own, 4)),
+            gradient=np.zeros_like(parameters),
+            values=_aligned(block, dtype),
+            inputs=np.zeros(block if "silu" in settings.activations else 0, dtype),
+            deltas=_aligned(block, dtype),
+            weights=_aligned(largest_set + DOUBLES, np.float64),
+        )
+        self._schedule = Schedule(
+            OPTIMIZERS[settings.optimizer],
+            float(settings.learning_rate),
+            COSINE if settings.schedule == "cosine" else CONSTANT,
+            order.steps,
+            float(settings.weight_decay),
+            float(settings.momentum),
+            float(settings.second_momentum),
+            rule.learns_scale,
+        )
+        self._stages = get_stages(settings.dtype)
+        work = 6 * parameters.size * min(settings.batch_size, 65_536)
+        self._budget = max(1, _FIRST_OPERATIONS // work)
+        self.round = 0
+        """The next round."""
+        self.steps = 0
+        """Steps that have been taken."""
+        self.losses: list[float] = []
+        self.scales: list[float] = []
+        self.validation: list[float] = []
+        self._of_epoch = np.zeros(2)
+        self.best_epoch = -1
+        self._best = np.zeros_like(parameters)
+        self.stopped = False
+
+    @property
+    def network(self) -> Network:
+        """The network as it is now; the best one, where there was a judge and training is over."""
+        chosen = self._best if self._judge is not None and self.is_over else self._room.parameters
+        return Network(self.layout, chosen.copy())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.stopped or self.round >= self.order.rounds
+
+    def run(
+        self,
+        rounds: Iterable[tuple[Round, RoundRows]],
+        *,
+        callback: Callable[[int, int, float], object] | None = None,
+        after: Callable[[LaneTraining], object] | None = None,
+    ) -> None:
+        """Train on rounds, from the one that is next.
+
+        Parameters
+        ----------
+        rounds : iterable of (Round, RoundRows)
+        callback : callable, optional
+            Called with ``(steps done, steps in all, loss)`` about ten times a second.
+        after : callable, optional
+            Called with this training after every round.
+        """
+        for turn, rows in rounds:
+            if turn.number != self.round:
+                raise RuntimeError(f"Round {turn.number} came in place of {self.round}.")
+            self._train(turn, rows, callback)
+            self._end_round(turn)
+            if after is not None:
+                after(self)
+            if self.is_over:
+                break
+        if self.is_over:
+            if not np.isfinite(self._room.parameters).all():
+                raise diverged(PARAMETERS, len(self.losses), self.order.epochs, self.settings.learning_rate)
+            if self._judge is not None and self.best_epoch < 0:
+                raise DivergenceError(NO_SCORE)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return where training stands, as arrays."""
+        room = self._room
+        return {
+            "parameters": room.parameters,
+            "first": room.first,
+            "second": room.second,
+            "state": room.state,
+            "place": np.array([self.round, self.steps, self.best_epoch, int(self.stopped)]),
+            "of_epoch": self._of_epoch,
+            "best": self._best,
+            **{name: np.array(getattr(self, name)) for name in _HISTORY},
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on from where another training stood."""
+        room = self._room
+        for name in ("parameters", "first", "second", "state"):
+            getattr(room, name)[:] = state[name]
+        self.round, self.steps, self.best_epoch, stopped = (int(number) for number in state["place"])
+        self.stopped = bool(stopped)
+        self._of_epoch = np.array(state["of_epoch"])
+        self._best = np.array(state["best"])
+        for name in _HISTORY:
+            setattr(self, name, state[name].tolist())
+
+    def _train(self, turn: Round, rows: RoundRows, callback: Callable[[int, int, float], object] | None) -> None:
+        fixed = rows.start if turn.number < self.settings.fixed_epochs else rows.start[:0]
+        lanes = Lanes(
+            np.require(rows.features, dtype=self._room.parameters.dtype, requirements=["C", "A", "W"]),
+            Sets(*(frozen(part) for part in (rows.values, rows.offsets, rows.prior, rows.log_q, fixed))),
+            frozen(rows.weight),
+            rows.order,
+            rows.starts,
+            self.order.together(turn.chunk),
+            self.order.share,
+        )
+        self._room.totals[:] = 0.0
+        count = len(lanes.together)
+        use_fixed = bool(fixed.size)
+        step = 0
+        while step < count:
+            last = min(count, step + self._budget)
+            began = time.perf_counter()
+            if self._together.processes == 1:
+                self._steps(lanes, step, last, use_fixed)
+            else:
+                self._steps_together(lanes, step, last, use_fixed)
+            taken = time.perf_counter() - began
+            self._budget = max(1, int(self._budget * min(_SECONDS_BETWEEN_LOOKS / max(taken, 1e-9), 8.0)))
+            step = last
+            if callback is not None:
+                totals = self._room.totals[0]
+                loss = float(totals[0] / totals[1]) if totals[1] > 0 else np.nan
+                callback(self.steps + step, self.order.steps, loss)
+        self.steps += count
+
+    def _steps(self, lanes: Lanes, first: int, last: int, use_fixed: bool) -> None:
+        train_steps(
+            self._stages,
+            self.layout,
+            SCALAR_HEAD,
+            self.rule.formula,
+            self._schedule,
+            lanes,
+            first,
+            last,
+            self.steps,
+            use_fixed,
+            self._room,
+        )
+
+    def _steps_together(self, lanes: Lanes, first: int, last: int, use_fixed: bool) -> None:
+        room = self._room
+        total = room.sums[0]
+        for step in range(first, last):
+            add_gradients(
+                self._stages,
+                self.layout,
+                SCALAR_HEAD,
+                self.rule.formula,
+                lanes,
+                step,
+                use_fixed,
+                self._schedule.learn_scale,
+                room,
+            )
+            self._together.add(total)
+            take_step(self._schedule, self.steps + step + 1, room)
+
+    def _end_round(self, turn: Round) -> None:
+        """Learn the noise from the round's sums, and close the epoch where it ends."""
+        totals = _pairwise(self._room.totals)
+        self._together.add(totals)
+        state = self._room.state
+        if not np.isfinite(totals[0]):
+            what = f"The training loss became {totals[0]}"
+            raise diverged(what, turn.epoch + 1, self.order.epochs, self.settings.learning_rate)
+        if self.rule.learns_scale:
+            if totals[3] > 0.0:
+                lowest = 1e-6 * self.settings.initial_scale
+                state[SCALE] = next_scale(self.rule.formula, totals[2] / totals[3], lowest)
+            if self.rule.learns_missing and turn.number >= self.settings.fixed_epochs:
+                state[MISSING] = next_missing(totals[3] / totals[1])
+        self._of_epoch += totals[:2]
+        self.round = turn.number + 1
+        if not turn.ends_epoch:
+            return
+        self.losses.append(float(self._of_epoch[0] / self._of_epoch[1]))
+        self.scales.append(float(state[SCALE]))
+        self._of_epoch = np.zeros(2)
+        if self._judge is None:
+            return
+        score = self._judge(Network(self.layout, self._room.parameters.copy()), state)
+        best = np.inf if self.best_epoch < 0 else self.validation[self.best_epoch]
+        self.validation.append(score)
+        if score < best:
+            self.best_epoch = turn.epoch
+            self._best = self._room.parameters.copy()
+        self.stopped = self.settings.patience > 0 and turn.epoch - self.best_epoch >= self.settings.patience
+
+
+def _pairwise(totals: Floats) -> Floats:
+    """Add the rows of an array as gradients are added, so that several processes get what one does."""
+    left = totals.copy()
+    distance = 1
+    while distance < len(left):
+        for lane in range(0, len(left) - distance, 2 * distance):
+            left[lane] += left[lane + distance]
+        distance *= 2
+    return left[0]

@@ -1,0 +1,279 @@
+"""From a folder to what a learner sees: what is learned about all rows before training, and rows made ready by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.candidates import CandidateSets
+from plr.errors import CandidateError
+from plr.learners import Learner
+from plr.learners.base import Task
+from plr.learners.columns import Columns
+from plr.learners.encoding import Encoding
+from plr.learners.scaling import Affine, rescaled
+from plr.start import Density, Start
+from plr.start.density import choose_models
+from plr.start.mixture import Mixture, estimate
+from plr.streaming.ahead import ahead
+from plr.streaming.folder import File, Folder
+from plr.streaming.rows import Reading, Rows
+from plr.streaming.shuffled import Prepared, Shape, write_part
+from plr.streaming.survey import Survey, matrix, survey
+from plr.weighting.false_labels import FalseLabelDensity
+from plr.weighting.rule import Rule
+
+__all__ = [
+    "HELD_ROWS",
+    "SAMPLE_ROWS",
+    "Choice",
+    "Preparation",
+    "choose_rows",
+    "copy_rows",
+    "file_parts",
+    "look_through",
+    "prepare",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+HELD_ROWS = 20_000
+"""Rows that no model is trained on, at most: noise, intervals and the best epoch are judged by them."""
+
+SAMPLE_ROWS = 20_000
+"""Rows of the training rows that a start, or an estimated density of false labels, is learned from, at most."""
+
+_HELD_SHARE = 10
+_FEWEST_ROWS = 20
+# Files are looked through together until they have so many rows.
+_ROWS_TOGETHER = 1_000_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Numbers of rows, sorted, that are held out of training, and that are a sample of the others."""
+
+    held: Integers
+    sample: Integers
+
+    @property
+    def every(self) -> Integers:
+        """Both."""
+        return np.sort(np.concatenate([self.held, self.sample]))
+
+
+def choose_rows(rows: int, seed: int, held: int | None = None, sample: int = SAMPLE_ROWS) -> Choice:
+    """Choose rows at random to be held out, and others as a sample."""
+    if rows < _FEWEST_ROWS:
+        raise CandidateError(
+            f"There are {rows} rows; training in batches needs at least {_FEWEST_ROWS}. Give them as one table."
+        )
+    held = min(HELD_ROWS, max(rows // _HELD_SHARE, 1)) if held is None else held
+    sample = min(sample, rows - held)
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0x4E1D]))
+    chosen = random.choice(rows, held + sample, replace=False)
+    return Choice(np.sort(chosen[:held]), np.sort(chosen[held:]))
+
+
+def file_parts(folder: Folder) -> list[list[File]]:
+    """Divide files into parts that can be worked on apart: each of neighbours, with enough rows to be worth it."""
+    parts: list[list[File]] = [[]]
+    for file in folder.files:
+        if sum(one.rows for one in parts[-1]) >= _ROWS_TOGETHER:
+            parts.append([])
+        parts[-1].append(file)
+    return parts
+
+
+def look_through(
+    reading: Reading, choice: Choice, files: Sequence[File], tell: Callable[[int], object] | None = None
+) -> Survey:
+    """Survey some files, with the chosen rows among them; ``tell`` is told how many rows have been seen."""
+    return survey(_telling(reading.rows(files), tell), choice.every)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What was learned about all rows, and how others are made ready by it.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The features.
+    columns : Columns or None
+    encoding : Encoding
+    target : Affine
+    density : FalseLabelDensity or None
+        None where weights do not depend on it.
+    labels : FalseLabelDensity
+        The uniform density over the range of the candidates.
+    held, sample : Rows
+        Rows held out, and the sample.
+    held_index : ndarray
+        The numbers of the rows held out.
+    start : StartWeights or None
+    mean_weight : float
+        Of a row.
+    """
+
+    names: tuple[str, ...]
+    columns: Columns | None
+    encoding: Encoding
+    target: Affine
+    density: FalseLabelDensity | None
+    labels: FalseLabelDensity
+    held: Rows
+    sample: Rows
+    held_index: Integers
+    start: StartWeights | None
+    mean_weight: float
+    dtype: str = "float32"
+
+    def features(self, rows: Rows) -> NDArray[np.float64]:
+        """Return the features of rows as the learner sees them."""
+        return self.encoding.apply(matrix(rows.X, self.columns))
+
+    def training(self, rows: Rows) -> Prepared:
+        """Return rows ready for training, without those that are held out."""
+        aside = np.isin(rows.index, self.held_index, kind="sort")
+        if aside.any():
+            rows = rows.take(np.flatnonzero(~aside))
+        return self.ready(rows)
+
+    def ready(self, rows: Rows) -> Prepared:
+        """Return rows as the learner sees them."""
+        raw = matrix(rows.X, self.columns)
+        with np.errstate(over="ignore"):
+            features = self.encoding.apply(raw).astype(self.dtype)
+        return Prepared(
+            features,
+            rescaled(rows.S, self.target),
+            None if rows.weight is None else rows.weight / self.mean_weight,
+            None if self.density is None else self.density.log_scaled(rows.S.values, self.target),
+            None if self.start is None else self.start.of(rows, raw),
+        )
+
+
+def copy_rows(
+    reading: Reading,
+    ready: Preparation,
+    shape: Shape,
+    folder: Path,
+    part: tuple[int, Sequence[File]],
+    tell: Callable[[int], object] | None = None,
+) -> list[dict[str, Any]]:
+    """Write the rows of some files to the shuffled copy; ``part`` is their number and they."""
+    number, files = part
+    rows = (ready.training(batch) for batch in _telling(ahead(reading.rows(files)), tell) if len(batch.index))
+    return write_part(folder, number, shape, rows)
+
+
+def _telling(rows: Iterable[Rows], tell: Callable[[int], object] | None) -> Iterator[Rows]:
+    for part in rows:
+        yield part
+        if tell is not None:
+            tell(len(part.index) + part.left_out)
+
+
+@dataclass(frozen=True)
+class StartWeights:
+    """First weights for any rows, from a density that was estimated on a sample of them.
+
+    Rows of the sample have the weights of models that have not seen them.
+    """
+
+    mixture: Mixture
+    density: FalseLabelDensity | None
+    index: Integers
+    S: CandidateSets
+    weights: Floats = field(repr=False)
+
+    def of(self, rows: Rows, X: Floats) -> Floats:
+        """Return one weight per candidate, flat."""
+        S = rows.S
+        if len(S) == 0:
+            return np.empty(0)
+        mixture = self.mixture
+        values = mixture.target.apply(S.values)
+        found = mixture.at(mixture.heights(X), S.row_index, values)
+        log_q = 0.0 if self.density is None else self.density.log(S.values)
+        ratio = S.prior_or_uniform * np.exp(np.log(found) - log_q)
+        weights = ratio / np.add.reduceat(ratio, S.offsets[:-1])[S.row_index]
+        known = np.flatnonzero(np.isin(rows.index, self.index))
+        for row, place in zip(known, np.searchsorted(self.index, rows.index[known]), strict=True):
+            own = slice(self.S.offsets[place], self.S.offsets[place + 1])
+            weights[S.offsets[row] : S.offsets[row + 1]] = self.weights[own]
+        return weights
+
+
+def prepare(
+    found: Survey,
+    reading: Reading,
+    choice: Choice,
+    rule: Rule,
+    learner: Learner,
+    start: Start | None,
+    *,
+    dtype: str,
+    seed: int,
+    cv: object = 5,
+    n_jobs: int | None = None,
+) -> Preparation:
+    """Learn from a survey of all rows what rows are made ready by."""
+    if found.rows - len(choice.held) < 1 or found.labels is None:
+        raise CandidateError(
+            f"{reading.folder.path}: no row has a candidate in {', '.join(map(repr, reading.target))}."
+        )
+    names = reading.features.names
+    columns = found.columns(names)
+    encoding = found.encoding(names, columns, learner.scale_features)
+    chosen = Rows.concatenate(found.chosen)
+    held = chosen.take(np.flatnonzero(np.isin(chosen.index, choice.held)))
+    sample = chosen.take(np.flatnonzero(~np.isin(chosen.index, choice.held)))
+    uniform = FalseLabelDensity(float(found.labels.low[0]), float(found.labels.high[0]))
+
+    def density_of(weights: Floats | None) -> FalseLabelDensity | None:
+        made = rule.weighting.density(sample.S, weights, sample.weight)
+        # The range of all candidates is known, not only that of the sample's.
+        return uniform if type(made) is FalseLabelDensity else made
+
+    density = density_of(None)
+    first = None
+    if start is not None:
+        task = Task(
+            matrix(sample.X, columns),
+            sample.S,
+            rule,
+            sample_weight=sample.weight,
+            log_q=None if density is None else density.log(sample.S.values),
+            categorical=() if columns is None else columns.categorical,
+            names=names,
+            seed=seed,
+            n_jobs=n_jobs,
+        )
+        models = choose_models(start.models if isinstance(start, Density) else "auto", len(sample.S))
+        made = estimate(task, cv, models)
+        first = StartWeights(made.mixture, density, sample.index, sample.S, made.weights)
+        better = density_of(made.weights)
+        first = replace(first, density=better)
+        density = better
+    return Preparation(
+        names,
+        columns,
+        encoding,
+        found.target(learner.scale_target),
+        density,
+        uniform,
+        held,
+        sample,
+        choice.held,
+        first,
+        found.weight / found.rows,
+        dtype,
+    )

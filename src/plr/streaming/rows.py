@@ -1,0 +1,164 @@
+"""Batches of a folder as rows to learn from: features, candidate sets, weights, and where each row came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from plr._checks import check_sample_weight
+from plr.candidates import CandidateSets
+from plr.datasets.targets import read_target
+from plr.errors import CandidateError, EmptySetError, ParameterError, PriorError
+from plr.streaming.folder import Batch, File, Folder
+from plr.tables import Features
+from plr.tables.candidates import read_candidates
+
+__all__ = ["Reading", "Rows"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows that have candidates."""
+
+    index: Integers
+    """Their numbers among all rows of the folder."""
+    X: pa.Table
+    """Features: numbers, NaN where missing, and texts."""
+    S: CandidateSets
+    weight: Floats | None
+    left_out: int
+    """Rows without a candidate among them."""
+
+    def take(self, places: NDArray[np.int64]) -> Rows:
+        """Return some of them."""
+        weight = None if self.weight is None else self.weight[places]
+        return Rows(self.index[places], self.X.take(pa.array(places)), self.S[places], weight, 0)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Rows]) -> Rows:
+        """Return the rows of all parts, which must be some."""
+        weights = [part.weight for part in parts if part.weight is not None]
+        return cls(
+            np.concatenate([part.index for part in parts]),
+            pa.concat_tables([part.X for part in parts]),
+            CandidateSets.concatenate([part.S for part in parts]),
+            np.concatenate(weights) if weights else None,
+            0,
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How batches become rows.
+
+    Attributes
+    ----------
+    folder : Folder
+    features : Features
+        What becomes of each column.
+    target, prior : tuple of str
+        The columns of candidates, and of how likely each is.
+    weights : str or None
+        The column of sample weights.
+    drop_empty : bool
+        Whether rows without a candidate are left out; else they are an error.
+    notes : dict
+        What had to be mended, in words, by column; filled on the way, the first of each.
+    """
+
+    folder: Folder
+    features: Features
+    target: tuple[str, ...]
+    prior: tuple[str, ...] = ()
+    weights: str | None = None
+    drop_empty: bool = False
+    notes: dict[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        used = [column.name for column in self.features.used]
+        return list(dict.fromkeys([*used, *self.target, *self.prior, *([self.weights] if self.weights else [])]))
+
+    def rows(self, files: Sequence[File] | None = None) -> Iterator[Rows]:
+        """Give the rows of some files, or of all, a batch at a time; batches without any are passed over."""
+        for batch in self.folder.batches(self.columns, files):
+            found = self.read(batch)
+            if len(found.index) or found.left_out:
+                yield found
+
+    def read(self, batch: Batch) -> Rows:
+        """Return the rows of a batch."""
+        first, table = batch
+        sets = self._sets(batch)
+        kept = np.arange(table.num_rows) if sets.kept is None else sets.kept
+        left = table.num_rows - len(kept)
+        if left and not self.drop_empty:
+            hollow = int(np.setdiff1d(np.arange(table.num_rows), kept)[0])
+            names = ", ".join(map(repr, self.target))
+            raise EmptySetError(
+                f"{self.folder.path}: {self.folder.place(first + hollow)}, has no candidate in {names}; fill it in, or "
+                "leave such rows out with --drop-empty."
+            )
+        table = table if left == 0 else table.take(pa.array(kept))
+
+        def place(row: int) -> str:
+            return self.folder.place(first + int(kept[row]))
+
+        X, notes = self.features.apply(table, self.folder.path, place=place)
+        for note in notes:
+            self.notes.setdefault(note.partition(":")[0], note)
+        weight = None
+        if self.weights is not None and len(kept):
+            weight = read_target(table, self.weights, self.folder.path, place)
+            if (weight < 0).any():
+                row = int(np.flatnonzero(weight < 0)[0])
+                raise ParameterError(
+                    f"--weights must not be negative; {place(row)}, of {self.folder.path} has {weight[row]:g}."
+                )
+            if weight.any():
+                weight = check_sample_weight(weight, len(weight))
+        return Rows(first + kept, X, sets, weight, left)
+
+    def _sets(self, batch: Batch) -> CandidateSets:
+        first, table = batch
+        try:
+            return read_candidates(table, self.target, prior=self.prior, empty="drop")
+        except (CandidateError, PriorError) as error:
+            row = self._first_wrong(table)
+            where = self.folder.place(first) if row is None else self.folder.place(first + row)
+            since = "in the rows from " if row is None else ""
+            text = str(error)
+            if row is not None:
+                text = _message(table.slice(row, 1), self.target, self.prior) or text
+            raise type(error)(f"{self.folder.path}: {since}{where}: {text}") from error
+
+    def _first_wrong(self, table: pa.Table) -> int | None:
+        """Return the first row that alone cannot be read; None where each can."""
+        low, high = 0, table.num_rows
+        if _message(table, self.target, self.prior) is None:
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _message(table.slice(low, middle - low), self.target, self.prior) is not None:
+                high = middle
+            elif _message(table.slice(middle, high - middle), self.target, self.prior) is not None:
+                low = middle
+            else:
+                return None
+        return low
+
+
+def _message(table: pa.Table, target: Sequence[str], prior: Sequence[str]) -> str | None:
+    try:
+        read_candidates(table, target, prior=prior, empty="drop")
+    except (CandidateError, PriorError) as error:
+        return str(error)
+    return None

@@ -1,0 +1,86 @@
+"""A folder for what a long training leaves on the disk until it is over: the shuffled copy, and how far it has come."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.errors import DataError
+from plr.streaming.shuffled import write_text
+
+__all__ = ["Scratch"]
+
+_IDENTITY, _PROGRESS = "training.json", "progress.npz"
+
+
+class Scratch:
+    """A folder that belongs to one training, told apart by what it was told and given.
+
+    Parameters
+    ----------
+    path : Path
+        Made if needed. What another training has left there is removed.
+    identity : mapping
+        What tells this training from others, as JSON can hold it.
+    """
+
+    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
+        self.path = path
+        told = json.dumps(identity, sort_keys=True)
+        mark = path / _IDENTITY
+        self.taken_up = False
+        """Whether this training had been begun before."""
+        try:
+            if path.is_dir() and any(path.iterdir()):
+                if not mark.is_file():
+                    raise DataError(f"{path} is not empty and not of an unfinished training; name another place.")
+                self.taken_up = mark.read_text() == told
+                if not self.taken_up:
+                    shutil.rmtree(path)
+            path.mkdir(parents=True, exist_ok=True)
+            write_text(mark, told)
+        except OSError as error:
+            raise DataError(f"The folder {path} cannot be used: {error.strerror}.") from error
+
+    def save(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Keep where training stands, in place of what was kept before."""
+        write_state(self.path / _PROGRESS, state)
+
+    def load(self) -> dict[str, NDArray[Any]] | None:
+        """Return what was kept; None where there is nothing."""
+        return read_state(self.path / _PROGRESS)
+
+    def remove(self) -> None:
+        """Remove the folder and all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def write_state(path: Path, state: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays to a file, whole or not at all."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **state)
+    temporary = path.with_name(f".{path.name}")
+    with temporary.open("wb") as file:
+        file.write(content.getbuffer())
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def read_state(path: Path) -> dict[str, NDArray[Any]] | None:
+    """Return the arrays of a file; None where there is no such file."""
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, OSError, EOFError, KeyError) as error:
+        raise DataError(f"{path} is damaged; remove it to train from the beginning.") from error

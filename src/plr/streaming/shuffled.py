@@ -1,0 +1,287 @@
+"""A copy of all rows on the disk, encoded and shuffled, that training reads again and again.
+
+Rows come from a folder in their own order, which may be an order by date or by label, and have to be decoded and
+encoded each time. So they are written once as a network sees them, into *chunks*: every row goes to a random one, and a
+chunk is as good as a random sample of the whole. A chunk is divided into *lanes*, of which a batch takes equal shares:
+several processes can have some lanes each and still train on the same batches as one process does.
+
+Rows are dealt to chunks run by run: as many as are held in memory at a time are put in order and written to one file of
+Arrow's, in which each lane of each chunk has a record batch of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+from numpy.typing import NDArray
+
+from plr.candidates import CandidateSets
+from plr.errors import DataError
+
+__all__ = ["Prepared", "Shape", "ShuffledCopy", "plan_shape", "write_part"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Bytes of rows that are put in order at a time, and that a chunk has.
+_RUN_BYTES, _CHUNK_BYTES = 96 << 20, 16 << 20
+_FEWEST_IN_RUN, _FEWEST_IN_CHUNK, _MOST_IN_CHUNK = 4_096, 8_192, 131_072
+# More runs than this are made larger instead: a chunk is read from all of them.
+_MOST_RUNS = 256
+_LISTS = ("prior", "log_q", "start")
+
+
+class Prepared(NamedTuple):
+    """Some rows as a learner sees them; what is None is uniform or not given."""
+
+    features: NDArray[Any]
+    S: CandidateSets
+    weight: Floats | None = None
+    log_q: Floats | None = None
+    start: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How rows are laid out on the disk.
+
+    Attributes
+    ----------
+    width : int
+        Columns of the features.
+    dtype : str
+        Their type.
+    chunks, lanes : int
+    run_rows : int
+        Rows that are put in order at a time.
+    seed : int
+    weighted : bool
+        Whether rows have weights.
+    lists : tuple of str
+        What candidates have besides their value: ``prior``, ``log_q``, ``start``.
+    """
+
+    width: int
+    dtype: str
+    chunks: int
+    lanes: int
+    run_rows: int
+    seed: int
+    weighted: bool = False
+    lists: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the files."""
+        number = pa.from_numpy_dtype(np.dtype(self.dtype))
+        fields = [pa.field("x", pa.list_(number, self.width)), pa.field("y", pa.list_(pa.float64()))]
+        fields += [pa.field(name, pa.list_(pa.float64())) for name in self.lists]
+        fields += [pa.field("weight", pa.float64())] if self.weighted else []
+        return pa.schema(fields)
+
+
+def plan_shape(
+    rows: int,
+    width: int,
+    dtype: str,
+    candidates_per_row: float,
+    *,
+    lanes: int,
+    seed: int,
+    weighted: bool = False,
+    lists: tuple[str, ...] = (),
+) -> tuple[Shape, int]:
+    """Decide how so many rows are laid out; return that, and about how many bytes they take on the disk."""
+    size = width * np.dtype(dtype).itemsize + 8 * candidates_per_row * (1 + len(lists)) + 4 * (1 + len(lists)) + 8
+    chunk_rows = int(np.clip(_CHUNK_BYTES / size, _FEWEST_IN_CHUNK, _MOST_IN_CHUNK))
+    run_rows = int(max(_RUN_BYTES / size, _FEWEST_IN_RUN, rows / _MOST_RUNS))
+    chunks = max(1, -(-rows // chunk_rows))
+    return Shape(width, dtype, chunks, lanes, run_rows, seed, weighted, lists), int(rows * size)
+
+
+def write_part(folder: Path, part: int, shape: Shape, rows: Iterable[Prepared]) -> list[dict[str, Any]]:
+    """Write one part of the copy, as one run or several; return what there is to know of them.
+
+    A part that is there already, whole, is left as it is.
+    """
+    done = folder / f"part-{part:05d}.json"
+    if done.exists():
+        found: list[dict[str, Any]] = json.loads(done.read_text())
+        return found
+    runs = []
+    for number, run in enumerate(_gathered(rows, shape.run_rows)):
+        runs.append(_write_run(folder, f"run-{part:05d}-{number:03d}.arrow", run, shape, [part, number]))
+    write_text(done, json.dumps(runs))
+    return runs
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file, whole or not at all."""
+    temporary = path.with_name(f".{path.name}")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+class ShuffledCopy:
+    """A copy that is complete.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        told = json.loads((folder / "copy.json").read_text())
+        self.folder = folder
+        self.shape = Shape(**{**told["shape"], "lists": tuple(told["shape"]["lists"])})
+        self._runs: list[dict[str, Any]] = told["runs"]
+        self._readers: list[Any] = []
+        cells = self.shape.chunks * self.shape.lanes
+        counts = np.zeros(cells, dtype=np.int64)
+        for run in self._runs:
+            counts += _dealt(run["rows"], run["offset"], cells)
+        self.sizes = counts.reshape(self.shape.chunks, self.shape.lanes)
+        """Rows of each lane of each chunk."""
+
+    @classmethod
+    def complete(cls, folder: Path, shape: Shape, runs: list[dict[str, Any]]) -> ShuffledCopy:
+        """Say that all parts of a copy are there."""
+        write_text(folder / "copy.json", json.dumps({"shape": asdict(shape), "runs": runs}))
+        return cls(folder)
+
+    @staticmethod
+    def exists(folder: Path) -> bool:
+        """Return whether there is a complete copy."""
+        return (folder / "copy.json").exists()
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.sizes.sum())
+
+    def read(self, chunk: int, first: int, last: int) -> pa.Table:
+        """Return the rows of some lanes of a chunk, lane after lane: from ``first`` to before ``last``."""
+        if not self._readers:
+            self._readers = [pa.ipc.open_file(pa.OSFile(str(self.folder / run["name"]))) for run in self._runs]
+        batches = [
+            reader.get_batch(chunk * self.shape.lanes + lane) for lane in range(first, last) for reader in self._readers
+        ]
+        return pa.Table.from_batches(batches, self.shape.schema)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._readers = []
+
+
+def space_for(folder: Path, needed: int) -> None:
+    """Refuse to begin a copy that the disk has no room for."""
+    free = shutil.disk_usage(folder).free
+    if needed > 0.95 * free:
+        raise DataError(
+            f"Training needs about {needed / 2**30:.1f} GiB of disk for a shuffled copy of the rows, and {folder} has "
+            f"{free / 2**30:.1f} GiB free; make room, or name a folder on another disk with --scratch."
+        )
+
+
+def _gathered(rows: Iterable[Prepared], most: int) -> Iterator[Prepared]:
+    """Give rows in runs of at most so many."""
+    waiting: list[Prepared] = []
+    held = 0
+    for part in rows:
+        waiting.append(part)
+        held += len(part.S)
+        while held >= most:
+            whole = _joined(waiting)
+            yield _slice(whole, 0, most)
+            waiting = [_slice(whole, most, held)] if held > most else []
+            held -= most
+    if held:
+        yield _joined(waiting)
+
+
+def _joined(parts: list[Prepared]) -> Prepared:
+    if len(parts) == 1:
+        return parts[0]
+
+    def one(name: str) -> Any:
+        found = [getattr(part, name) for part in parts]
+        return None if found[0] is None else np.concatenate(found)
+
+    sets = CandidateSets.concatenate([part.S for part in parts])
+    return Prepared(one("features"), sets, one("weight"), one("log_q"), one("start"))
+
+
+def _slice(rows: Prepared, first: int, last: int) -> Prepared:
+    return _taken(rows, np.arange(first, last))
+
+
+def _taken(rows: Prepared, order: Integers) -> Prepared:
+    S = rows.S
+    sizes = S.sizes[order]
+    flat = np.repeat(S.offsets[order] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+    return Prepared(
+        rows.features[order],
+        S[order],
+        None if rows.weight is None else rows.weight[order],
+        None if rows.log_q is None else rows.log_q[flat],
+        None if rows.start is None else rows.start[flat],
+    )
+
+
+def _dealt(rows: int, offset: int, cells: int) -> Integers:
+    """Return how many rows of a run each cell gets: they are dealt one by one, from cell ``offset`` on."""
+    whole, rest = divmod(rows, cells)
+    return whole + ((np.arange(cells) - offset) % cells < rest).astype(np.int64)
+
+
+def _write_run(folder: Path, name: str, rows: Prepared, shape: Shape, number: list[int]) -> dict[str, Any]:
+    random = np.random.default_rng(np.random.SeedSequence([shape.seed, 0x5F1E, *number]))
+    cells = shape.chunks * shape.lanes
+    count = len(rows.S)
+    offset = int(random.integers(cells))
+    drawn = random.permutation(count)
+    rows = _taken(rows, drawn[np.argsort((np.arange(count) + offset) % cells, kind="stable")])
+    ends = np.cumsum(_dealt(count, offset, cells))
+    temporary = folder / f".{name}"
+    try:
+        with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, shape.schema) as writer:
+            for first, last in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+                writer.write_batch(_record_batch(rows, first, last, shape))
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(folder / name)
+    except OSError as error:
+        raise DataError(f"The shuffled copy of the rows cannot be written to {folder}: {error}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return {"name": name, "rows": count, "offset": offset}
+
+
+def _record_batch(rows: Prepared, first: int, last: int, shape: Shape) -> pa.RecordBatch:
+    S = rows.S
+    begin, end = int(S.offsets[first]), int(S.offsets[last])
+    offsets = pa.array((S.offsets[first : last + 1] - begin).astype(np.int32))
+    flat = np.ascontiguousarray(rows.features[first:last]).reshape(-1)
+    arrays = [
+        pa.FixedSizeListArray.from_arrays(pa.array(flat), shape.width),
+        pa.ListArray.from_arrays(offsets, pa.array(S.values[begin:end])),
+    ]
+    for name in shape.lists:
+        values = S.prior_or_uniform if name == "prior" else getattr(rows, name)
+        arrays.append(pa.ListArray.from_arrays(offsets, pa.array(values[begin:end])))
+    if shape.weighted:
+        assert rows.weight is not None
+        arrays.append(pa.array(rows.weight[first:last]))
+    return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
