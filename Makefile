@@ -52,7 +52,7 @@ $(VENV)/.runs: $(VENV)/bin/python pyproject.toml constraints.txt
 # PyTorch comes first and by exact version, so that nothing else pulls in another build of it.
 $(VENV)/.tests: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[torch,datasets,report,skops,dev]'
+	$(PIP) --editable '.[torch,ray,datasets,report,skops,dev]'
 	touch $@ $(VENV)/.runs $(VENV)/.docs
 
 $(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt

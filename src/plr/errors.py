@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError as _NotFittedError
 
 __all__ = [
     "CandidateError",
+    "ClusterError",
     "ConvergenceWarning",
     "DataError",
     "DataNotFoundError",
@@ -108,6 +109,10 @@ class DataNotFoundError(PlrError, FileNotFoundError):
 
 class StoreError(PlrError, RuntimeError):
     """A results folder that cannot be used as asked."""
+
+
+class ClusterError(PlrError, RuntimeError):
+    """A Ray cluster that cannot be reached or started, was lost, or cannot do what it is asked."""
 
 
 class PlrWarning(UserWarning):

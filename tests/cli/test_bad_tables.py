@@ -116,7 +116,7 @@ def test_places_that_are_no_files(run, tmp_path):
     (tmp_path / "link.csv").symlink_to("nowhere.csv")
     os.mkfifo(tmp_path / "pipe.csv")
     for path, message in {
-        "folder.csv": "is a folder",
+        "folder.csv": "has no Parquet files",
         "link.csv": "is a link to nowhere.csv, which does not exist",
         "pipe.csv": "not a regular file",
         "none.csv": "There is no file none.csv",

@@ -11,7 +11,7 @@ import pytest
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.candidates import CandidateSets
 from plr.cli import main
-from plr.cli.evaluate import choices_of, errors_of
+from plr.cli.measuring import choices_of, errors_of
 from plr.cli.tables import read_table, write_table
 from plr.identified import Identification
 

@@ -169,8 +169,9 @@ def test_other_separators_are_understood_and_folders_named(tmp_path):
     path.write_text("a;y\n1,5;2.5\n")
     with pytest.raises(DataError, match="decimal"):
         generate(path, "y", tmp_path / "out.csv")
-    with pytest.raises(DataNotFoundError, match="is a folder"):
-        generate(tmp_path, "y", tmp_path / "out.csv")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DataNotFoundError, match="has no Parquet files"):
+        generate(tmp_path / "folder", "y", tmp_path / "out.csv")
 
 
 def test_messages_speak_of_options(tmp_path):

@@ -29,12 +29,12 @@ class Bomb:
         return os.mkdir, ("exploded",)
 
 
-def refuses(path, match=None):
+def refuses(path, match=None, **options):
     """Check that a file is refused in one line, cheaply."""
     tracemalloc.start()
     try:
         with pytest.raises(ModelFileError, match=match) as caught:
-            load_model(path)
+            load_model(path, **options)
         assert tracemalloc.get_traced_memory()[1] < SMALL
     finally:
         tracemalloc.stop()

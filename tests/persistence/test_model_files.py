@@ -249,15 +249,6 @@ def test_code_is_refused_when_saving(name, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_torch_modules_are_refused_with_what_to_do(tmp_path):
-    torch = pytest.importorskip("torch")
-    X, _, S = rows(20)
-    model = PartialLabelRegressor(plr.learners.Module(torch.nn.Linear(3, 1), epochs=1, device="cpu"))
-    model.fit(X.astype(np.float32), S)
-    with pytest.raises(ModelFileError, match=r"torch\.save"):
-        save_model(model, tmp_path / "model.plr")
-
-
 def test_what_is_no_fitted_model_is_refused(tmp_path):
     X, _, S = rows(20)
     with pytest.raises(NotFittedError, match="not fitted yet"):

@@ -70,10 +70,20 @@ class Workbench:
     """
 
     def __init__(self, protocol: Protocol, data_home: str | os.PathLike[str] | None = None) -> None:
+        self._set_up(protocol, {name: _load(protocol, name, data_home) for name in protocol.datasets})
+
+    def _set_up(self, protocol: Protocol, datasets: dict[str, Dataset]) -> None:
         self.protocol = protocol
-        self._datasets = {name: _load(protocol, name, data_home) for name in protocol.datasets}
+        self._datasets = datasets
         self._split = lru_cache(_KEPT)(self._make_split)
         self._sets = lru_cache(_KEPT)(self._make_sets)
+
+    def __getstate__(self) -> tuple[Protocol, dict[str, Dataset]]:
+        # Another process makes its own problems, of the same data and by the same seeds.
+        return self.protocol, self._datasets
+
+    def __setstate__(self, state: tuple[Protocol, dict[str, Dataset]]) -> None:
+        self._set_up(*state)
 
     def problem(self, cell: Cell) -> Problem:
         """Return the problem that a cell is about."""

@@ -1,4 +1,4 @@
-"""Do all cells of a protocol on all cores or on a GPU; may be stopped at any moment, and shares a store with others."""
+"""Do all cells of a protocol on all cores, a GPU or a cluster; may be stopped at any moment, and shares its store."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from plr._parameters import check_integer
 from plr.benchmark.problems import Workbench
 from plr.benchmark.protocol import Protocol
 from plr.benchmark.store import Store
 from plr.benchmark.work import Progress, RunSummary, Work
-from plr.errors import StoreError
+from plr.errors import ParameterError, StoreError, unknown_name
 
-__all__ = ["Progress", "RunSummary", "default_workers", "run_benchmark", "run_cells"]
+__all__ = ["ENGINES", "Progress", "RunSummary", "default_workers", "run_benchmark", "run_cells"]
+
+ENGINES = ("local", "ray")
+"""What cells are given to: the threads of this process, or a Ray cluster."""
 
 _SECONDS_BETWEEN_BEATS = 5.0
+# Workers of a cluster first have to start, and to import everything.
+_SECONDS_BEFORE_NOTICE_ON_RAY = 8.0
 
 
 def default_workers() -> int:
@@ -32,6 +37,8 @@ def run_benchmark(
     *,
     workers: int | None = None,
     device: str = "cpu",
+    engine: str = "local",
+    address: str | None = None,
     data_home: str | os.PathLike[str] | None = None,
     command: str | None = None,
     callback: Callable[[Progress], None] | None = None,
@@ -44,11 +51,18 @@ def run_benchmark(
     out : path
         Folder of the store; made if needed, gone on with if it holds results of the same protocol.
     workers : int, optional
-        Threads; all cores by default. Results do not depend on it.
+        Threads; all cores by default. On a cluster the largest number of tasks at a time; all it can do by default.
+        Results do not depend on it.
     device : str, default="cpu"
         ``cpu`` trains one network per thread, by the compiled kernel. ``cuda`` and ``cuda:N`` train all networks of a
         data set at once on a GPU (`plr.stacked`), and ``torch`` does so on the CPU; the rows are then taken in another
         order, so that results agree up to that. What cannot be stacked is left to the CPU.
+    engine : {"local", "ray"}, default="local"
+        Where cells are done: in this process, or as tasks of a Ray cluster, with the same results. The store stays with
+        this process.
+    address : str, optional
+        Of a Ray cluster: ``auto``, ``HOST:PORT`` or ``ray://HOST:PORT``; by default one is started on this machine, and
+        stopped in the end. A connection that the process has opened itself is used as it is.
     data_home : path, optional
         Folder to look for data sets in first.
     command : str, optional
@@ -61,15 +75,23 @@ def run_benchmark(
     RunSummary
     """
     # Mistakes and missing data sets are found out before a folder is made.
-    number = _check_workers(workers)
-    if device != "cpu":
-        from plr.benchmark.stacking import check_device
-
-        check_device(device)
+    _check_workers(workers)
+    _check_engine(engine, address, device)
     workbench = Workbench(protocol, data_home)
-    with Store.create(out, protocol) as store:
+    with ExitStack() as stack:
+        if engine == "ray" and not _is_finished(out, protocol):
+            stack.enter_context(_cluster(address, workers, device))
+        store = stack.enter_context(Store.create(out, protocol))
         return run_cells(
-            protocol, store, number, device=device, workbench=workbench, command=command, callback=callback
+            protocol,
+            store,
+            workers,
+            device=device,
+            engine=engine,
+            address=address,
+            workbench=workbench,
+            command=command,
+            callback=callback,
         )
 
 
@@ -79,18 +101,29 @@ def run_cells(
     workers: int | None = None,
     *,
     device: str = "cpu",
+    engine: str = "local",
+    address: str | None = None,
     workbench: Workbench | None = None,
     command: str | None = None,
     callback: Callable[[Progress], None] | None = None,
 ) -> RunSummary:
     """Do the cells of a protocol that the store does not have yet; see `run_benchmark`."""
     number = _check_workers(workers)
+    _check_engine(engine, address, device)
     work = Work(protocol, store, workbench or Workbench(protocol), callback)
     if work.is_over():
         work.report()
         return work.summary()
     work.report()
-    if device == "cpu":
+    if engine == "ray":
+        from plr.cluster.grid import GridLoop, describe_cluster
+
+        with _cluster(address, workers, device):
+            loop = GridLoop(work, device, workers)
+            work.compile(loop.warm, _SECONDS_BEFORE_NOTICE_ON_RAY)
+            store.begin(command, describe_cluster(device))
+            _run_in_threads(work, store, [loop.run])
+    elif device == "cpu":
         work.compile()
         store.begin(command)
         _run_in_threads(work, store, [work.loop] * number)
@@ -121,6 +154,42 @@ def _run_in_threads(work: Work, store: Store, loops: list[Callable[[], None]]) -
             raise
     for future in futures:
         future.result()
+
+
+def _check_engine(engine: str, address: str | None, device: str) -> None:
+    if engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    if engine == "ray":
+        from plr.cluster.grid import check_device_name
+        from plr.cluster.session import import_ray
+
+        import_ray()
+        check_device_name(device)
+    elif address is not None:
+        raise ParameterError("An address (--address) is for a Ray cluster (--engine ray); leave it out, or add that.")
+    elif device != "cpu":
+        from plr.benchmark.stacking import check_device
+
+        check_device(device)
+
+
+@contextmanager
+def _cluster(address: str | None, workers: int | None, device: str) -> Iterator[None]:
+    from plr.cluster.grid import check_cluster
+    from plr.cluster.session import session
+
+    with session(address, cpus=_check_workers(workers)):
+        check_cluster(device)
+        yield
+
+
+def _is_finished(out: str | os.PathLike[str], protocol: Protocol) -> bool:
+    """Return whether a folder has all of a protocol already, so that nothing need be started."""
+    try:
+        with Store.open(out) as store:
+            return store.protocol.digest == protocol.digest and set(store.states().values()) == {"done"}
+    except StoreError:
+        return False
 
 
 def _check_workers(workers: int | None) -> int:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from plr.benchmark.stacking import is_stackable, run_stack, stacks
-from plr.benchmark.work import Item, StopError, Work
+from plr.benchmark.work import Item, StopError, Work, describe
 
 __all__ = ["StackLoop"]
 
@@ -43,11 +43,8 @@ class StackLoop:
 
     def _do(self, items: Sequence[Item]) -> list[list[Item]]:
         """Do a stack; return what is left of it, in halves, where it could not be done, until the culprit is alone."""
-        work, store = self._work, self._work.store
-        free = set(store.claim_all([key for key, _ in items]))
-        # What another runner has claimed is waited for in the end, or taken over.
-        work.put_back(item for item in items if item[0] not in free)
-        mine = [item for item in items if item[0] in free]
+        work = self._work
+        mine = work.claim_among(items)
         if not mine:
             return []
         began = time.perf_counter()
@@ -69,17 +66,12 @@ class StackLoop:
             work.count(-counted)
             if isinstance(error, Exception) and not isinstance(error, StopError) and len(mine) == 1:
                 work.count(cost)
-                work.fail(mine[0][0], error)
+                work.fail(mine[0][0], describe(error))
                 return []
-            store.release(*(key for key, _ in mine))
+            work.store.release(*(key for key, _ in mine))
             if isinstance(error, StopError) or not isinstance(error, Exception):
                 raise
             half = len(mine) // 2
             return [mine[:half], mine[half:]]
-        seconds = time.perf_counter() - began
-        finished = store.finish_all(
-            (key, fits, seconds * work.cost([(key, cell)]) / cost)
-            for (key, cell), fits in zip(mine, results, strict=True)
-        )
-        work.note(finished=finished, elsewhere=len(mine) - finished)
+        work.finish(mine, results, time.perf_counter() - began)
         return []

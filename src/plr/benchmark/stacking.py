@@ -65,12 +65,12 @@ def device_name(name: str) -> str:
 
 def is_stackable(cell: Cell) -> bool:
     """Return whether a stack can do a cell; others are done one by one on the CPU."""
-    method, model = get_method(cell.method), get_model(cell.model)
+    method = get_method(cell.method)
     return (
         method.custom is None
         and method.weighting in _WEIGHTINGS
         and method.loss in _LOSSES
-        and set(model.activations) <= set(_ACTIVATIONS)
+        and set(get_model(cell.model).activations) <= set(_ACTIVATIONS)
     )
 
 

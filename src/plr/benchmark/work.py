@@ -6,23 +6,24 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from plr.benchmark.execution import run_cell, warm_up
+from plr.benchmark.execution import Fit, run_cell, warm_up
 from plr.benchmark.grid import Cell, expand
 from plr.benchmark.methods import get_method
 from plr.benchmark.problems import Workbench
 from plr.benchmark.protocol import Protocol
 from plr.benchmark.store import Store
 
-__all__ = ["Item", "Progress", "RunSummary", "StopError", "Work"]
+__all__ = ["SECONDS_BETWEEN_LOOKS", "Item", "Progress", "RunSummary", "StopError", "Work", "describe"]
 
 Item = tuple[str, Cell]
 """A cell with its key."""
 
-# How often to look whether another runner has finished, or abandoned, what it had claimed.
-_SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_LOOKS = 0.5
+"""How often to look whether another runner has finished, or abandoned, what it had claimed."""
+
 # Loading kernels compiled before takes less.
 _SECONDS_BEFORE_NOTICE = 1.0
 
@@ -72,7 +73,10 @@ class StopError(Exception):
 
 
 class Work:
-    """The cells still to do, shared by the worker threads."""
+    """The cells still to do, shared by the worker threads.
+
+    A cell is claimed, done, and then finished, failed or put back.
+    """
 
     def __init__(
         self, protocol: Protocol, store: Store, workbench: Workbench, callback: Callable[[Progress], None] | None
@@ -98,8 +102,13 @@ class Work:
         self._worked = 0.0
 
     def is_over(self) -> bool:
-        """Return whether nothing is left to do."""
+        """Return whether nothing is on the list."""
         return not self._waiting
+
+    def is_settled(self) -> bool:
+        """Return whether nothing is on the list, and nothing with other runners either."""
+        with self._lock:
+            return not self._waiting and not self._taken
 
     def loop(self) -> None:
         """Do cell after cell until none is left."""
@@ -116,14 +125,16 @@ class Work:
             self.stop.set()
             raise
 
-    def compile(self) -> None:
+    def compile(
+        self, warm: Callable[[list[Cell], Protocol], None] = warm_up, patience: float = _SECONDS_BEFORE_NOTICE
+    ) -> None:
         """Compile what the cells need, or load it; the callback is told if that takes long. The clock starts after."""
         waiting = [cell for _, cell in self._waiting]
-        alarm = threading.Timer(_SECONDS_BEFORE_NOTICE, self.report, kwargs={"compiling": True})
+        alarm = threading.Timer(patience, self.report, kwargs={"compiling": True})
         alarm.daemon = True
         alarm.start()
         try:
-            warm_up(waiting, self.workbench.protocol)
+            warm(waiting, self.workbench.protocol)
         finally:
             alarm.cancel()
             alarm.join()
@@ -144,6 +155,34 @@ class Work:
         """Return what the run came to."""
         seconds = time.perf_counter() - self._began
         return RunSummary(self._finished, self._found + self._elsewhere, self._failed, seconds)
+
+    def claim(self, most: int) -> list[Item]:
+        """Claim the next cells that nobody has, without waiting; fewer than asked for where there are no more."""
+        claimed: list[Item] = []
+        while len(claimed) < most and not self.stop.is_set():
+            with self._lock:
+                next_ones = [self._waiting.popleft() for _ in range(min(most - len(claimed), len(self._waiting)))]
+            if not next_ones:
+                break
+            free = set(self.store.claim_all([key for key, _ in next_ones]))
+            for item in next_ones:
+                if item[0] in free:
+                    claimed.append(item)
+                else:
+                    self._leave_to_others(item)
+        return claimed
+
+    def claim_among(self, items: Sequence[Item]) -> list[Item]:
+        """Claim those of some cells that nobody has; what others have is waited for in the end, or taken over."""
+        free = set(self.store.claim_all([key for key, _ in items]))
+        self.put_back(item for item in items if item[0] not in free)
+        return [item for item in items if item[0] in free]
+
+    def look_again(self) -> None:
+        """Put what others had claimed back on the list."""
+        with self._lock:
+            self._waiting.extend(self._taken)
+            self._taken.clear()
 
     def take(self, wanted: Callable[[Cell], bool]) -> list[Item]:
         """Take all waiting cells of some kind off the list."""
@@ -169,9 +208,17 @@ class Work:
             self._failed += failed
         self.report()
 
-    def fail(self, key: str, error: Exception) -> None:
-        """Record that a cell could not be done, and go on."""
-        self.store.fail(key, _describe(error))
+    def finish(self, items: Sequence[Item], results: Sequence[Iterable[Fit]], seconds: float) -> None:
+        """Record what claimed cells came to, and that together they took so long."""
+        cost = self.cost(items)
+        finished = self.store.finish_all(
+            (item[0], fits, seconds * self.cost([item]) / cost) for item, fits in zip(items, results, strict=True)
+        )
+        self.note(finished=finished, elsewhere=len(items) - finished)
+
+    def fail(self, key: str, error: str) -> None:
+        """Record in words that a cell could not be done, and go on."""
+        self.store.fail(key, error)
         self.note(failed=1)
 
     def start_clock(self) -> None:
@@ -195,26 +242,24 @@ class Work:
     def _next(self) -> Item | None:
         """Claim the next cell; wait while all that is left is claimed by other runners; None when all is done."""
         while not self.stop.is_set():
-            with self._lock:
-                item = self._waiting.popleft() if self._waiting else None
-                if item is None and not self._taken:
-                    return None
-            if item is None:
-                self.stop.wait(_SECONDS_BETWEEN_LOOKS)
-                with self._lock:
-                    self._waiting.extend(self._taken)
-                    self._taken.clear()
-            elif self.store.claim(item[0]):
-                return item
-            elif self.store.is_done(item[0]):
-                with self._lock:
-                    self._elsewhere += 1
-                    self._remaining -= self._cost[item[0]]
-                self.report()
-            else:
-                with self._lock:
-                    self._taken.append(item)
+            claimed = self.claim(1)
+            if claimed:
+                return claimed[0]
+            if self.is_settled():
+                return None
+            self.stop.wait(SECONDS_BETWEEN_LOOKS)
+            self.look_again()
         return None
+
+    def _leave_to_others(self, item: Item) -> None:
+        if self.store.is_done(item[0]):
+            with self._lock:
+                self._elsewhere += 1
+                self._remaining -= self._cost[item[0]]
+            self.report()
+        else:
+            with self._lock:
+                self._taken.append(item)
 
     def _do(self, key: str, cell: Cell) -> None:
         began = time.perf_counter()
@@ -225,10 +270,9 @@ class Work:
             self.store.release(key)
             raise
         except Exception as error:
-            self.fail(key, error)
+            self.fail(key, describe(error))
         else:
-            finished = self.store.finish(key, fits, time.perf_counter() - began)
-            self.note(finished=finished, elsewhere=not finished)
+            self.finish([(key, cell)], [fits], time.perf_counter() - began)
 
     def _estimate(self, cell: Cell) -> float:
         protocol = self.workbench.protocol
@@ -236,7 +280,7 @@ class Work:
         return get_method(cell.method).cost * len(cell.settings(protocol)) * protocol.epochs * steps
 
 
-def _describe(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """Return an error in words, with the place in the code but no path."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     file = where.filename.replace("\\", "/").rpartition("/")[2]

@@ -49,7 +49,13 @@ def benchmark_command(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same results.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Fits at a time on the CPU.", show_default="all cores")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Fits at a time on the CPU; with --engine ray the largest number of tasks at a time.",
+            show_default="all cores",
+        ),
+    ] = None,
     device: Annotated[
         str,
         typer.Option(
@@ -57,6 +63,16 @@ def benchmark_command(
             "once; torch, which does that on the CPU."
         ),
     ] = "cpu",
+    engine: Annotated[
+        str, typer.Option(help="What cells are given to: local, this process; ray, a Ray cluster. The same results.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="With --engine ray: a cluster that is running, as auto, HOST:PORT or ray://HOST:PORT.",
+            show_default="one is started on this machine",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -103,9 +119,11 @@ def benchmark_command(
         title=preset,
         workers=workers,
         device=device,
+        engine=engine,
+        address=address,
         data_dir=data_dir,
         selection=selection,
-        command=_command(preset, given),
+        command=_command(preset, given, engine),
     )
     if as_json:
         typer.echo(json.dumps(answer))
@@ -150,6 +168,8 @@ def benchmark(
     title: str = "benchmark",
     workers: int | None = None,
     device: str = "cpu",
+    engine: str = "local",
+    address: str | None = None,
     data_dir: Path | None = None,
     selection: str | None = None,
     command: str | None = None,
@@ -169,7 +189,15 @@ def benchmark(
     try:
         with show_progress(title) as callback:
             run_benchmark(
-                protocol, out, workers=workers, device=device, data_home=data_dir, command=command, callback=callback
+                protocol,
+                out,
+                workers=workers,
+                device=device,
+                engine=engine,
+                address=address,
+                data_home=data_dir,
+                command=command,
+                callback=callback,
             )
     except KeyboardInterrupt:
         typer.echo(f"Stopped. Finished cells are in {out}; the same command goes on from there.", err=True)
@@ -215,13 +243,15 @@ def _parse_datasets(text: str) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     return tuple(names), tuple(files)
 
 
-def _command(preset: str, given: dict[str, Any]) -> str:
+def _command(preset: str, given: dict[str, Any], engine: str) -> str:
     """Return the command that repeats the run, less the paths that differ from machine to machine."""
     words = ["plr", "benchmark", "--preset", preset]
     for name, value in given.items():
         if name == "datasets":
             value = ",".join(part.strip().rpartition("/")[2] for part in value.split(","))
         words += [f"--{name.replace('_', '-')}", str(value)]
+    if engine != "local":
+        words += ["--engine", engine]
     return shlex.join(words)
 
 

@@ -10,9 +10,14 @@ import typer
 
 __all__ = ["check_command"]
 
+# Of a folder with more rows, so many are looked at.
+_SAMPLE = 100_000
+
 
 def check_command(
-    data: Annotated[Path, typer.Argument(help="Table with candidates: CSV, Parquet, Feather or JSON Lines.")],
+    data: Annotated[
+        Path, typer.Argument(help="Table with candidates: CSV, Parquet, Feather, JSON Lines, or folder of Parquet.")
+    ],
     target: Annotated[
         str, typer.Option("--target", help="Column of candidate sets, or several columns with a candidate each: a,b,c.")
     ],
@@ -54,12 +59,25 @@ def check_table(
     from plr.cli.common import note, places_of, read_sets, tell_columns, working
     from plr.cli.roles import read_roles
     from plr.cli.tables import read_table
+    from plr.streaming.folder import Folder, is_stream
     from plr.tables import learn_features
 
-    table = read_table(data)
+    at = None
+    if is_stream(data):
+        folder = Folder.open(data)
+        with working("Reading"):
+            table, numbers = folder.sample(_SAMPLE, seed)
+        if table.num_rows < folder.rows:
+            note(f"Looked at a sample: {table.num_rows:,} of {folder.rows:,} rows, from all over the folder.")
+
+        def at(row: int) -> str:
+            return folder.place(int(numbers[row]))
+
+    else:
+        table = read_table(data)
     roles = read_roles(table, data, asked)
-    sets = read_sets(table, roles.target, data, prior=roles.prior, drop_empty=drop_empty)
-    place = places_of(sets, table, data)
+    sets = read_sets(table, roles.target, data, prior=roles.prior, drop_empty=drop_empty, place=at)
+    place = places_of(sets, table, data, at)
     if sets.kept is not None:
         note(f"Left out: {table.num_rows - len(sets)} of {table.num_rows} rows, which have no candidate.")
         table = table.take(pa.array(sets.kept))

@@ -32,7 +32,7 @@ __all__ = [
     "check_new_names",
     "digest",
     "emit",
-    "features_of",
+    "listed",
     "load",
     "note",
     "places_of",
@@ -121,6 +121,7 @@ def read_sets(
     prior: Sequence[str] = (),
     drop_empty: bool = False,
     advice: str = "fill them in, or leave them out with --drop-empty",
+    place: Callable[[int], str] | None = None,
 ) -> CandidateSets:
     """Return a table's candidate sets; rows without a candidate are an error, or left out, as ``kept`` then says."""
     import numpy as np
@@ -128,10 +129,16 @@ def read_sets(
     from plr.cli.tables import read_candidates
     from plr.datasets.targets import place_of_row
     from plr.errors import CandidateError, EmptySetError, PriorError
+    from plr.streaming.sets import read_sets_at
 
     try:
-        sets = read_candidates(table, columns, prior=prior, empty="drop")
+        if place is not None:
+            sets = read_sets_at(table, columns, source, place, prior)
+        else:
+            sets = read_candidates(table, columns, prior=prior, empty="drop")
     except (CandidateError, PriorError) as error:
+        if place is not None:
+            raise
         raise type(error)(f"{source}: {error}") from error
     if sets.kept is None:
         return sets
@@ -142,23 +149,26 @@ def read_sets(
         hollow = np.setdiff1d(np.arange(table.num_rows), sets.kept)
         raise EmptySetError(
             f"{source}: {len(hollow)} of {table.num_rows} rows have no candidate in {names}, the first in "
-            f"{place_of_row(int(hollow[0]), table, source)}; {advice}."
+            f"{(place or (lambda row: place_of_row(row, table, source)))(int(hollow[0]))}; {advice}."
         )
     return sets
 
 
-def places_of(sets: CandidateSets, table: pa.Table, source: Path) -> Callable[[int], str]:
-    """Return what says where a row that has candidates is in the user's own file."""
+def places_of(
+    sets: CandidateSets, table: pa.Table, source: Path, place: Callable[[int], str] | None = None
+) -> Callable[[int], str]:
+    """Return what says where a row that has candidates is, in the user's own file unless ``place`` tells."""
     from plr.datasets.targets import place_of_row
 
-    return lambda row: place_of_row(row if sets.kept is None else int(sets.kept[row]), table, source)
+    at = place or (lambda row: place_of_row(row, table, source))
+    return lambda row: at(row if sets.kept is None else int(sets.kept[row]))
 
 
 def tell_columns(features: Features) -> None:
     """Say what was done with each column that is more than a plain number."""
     plain = [column for column in features.columns if column.kind == "number" and not column.note]
     if plain:
-        note(f"{len(plain)} column{'s' if len(plain) > 1 else ''} of numbers: {_listed([c.name for c in plain])}.")
+        note(f"{len(plain)} column{'s' if len(plain) > 1 else ''} of numbers: {listed([c.name for c in plain])}.")
     for column in features.columns:
         if column.kind == "left out":
             note(f"Left out: {column.name!r} {column.note}.")
@@ -166,7 +176,8 @@ def tell_columns(features: Features) -> None:
             note(f"{column.name!r}: {'time' if column.kind == 'clock' else column.kind}, {column.note}.")
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return some names in words, of many the first ones."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -180,17 +191,19 @@ class Trained:
     aside: tuple[str, ...]
     truth: str | None
     digest: str | None
+    fingerprint: str | None = None
 
 
-def load(path: Path, trusted: str | None = None) -> Trained:
-    """Load a model, with what ``plr fit`` wrote down about its table if it was made so."""
+def load(path: Path, trusted: str | None = None, module: str | None = None) -> Trained:
+    """Load a model, with what ``plr fit`` wrote down about its table; ``module`` names the code of a torch module."""
     from plr import load_model
+    from plr.cli.modules import code_for
     from plr.persistence import read_manifest
     from plr.tables import Features
 
     types = tuple(name.strip() for name in (trusted or "").split(",") if name.strip())
-    model = load_model(path, trusted=types)
     written = (read_manifest(path).get("extra") or {}).get("table")
+    model = load_model(path, trusted=types, module=code_for(path, written, module))
     if not isinstance(written, dict):
         return Trained(model, None, (), (), None, None)
     return Trained(
@@ -200,90 +213,12 @@ def load(path: Path, trusted: str | None = None) -> Trained:
         _texts(written.get("aside")),
         written.get("truth") if isinstance(written.get("truth"), str) else None,
         written.get("digest") if isinstance(written.get("digest"), str) else None,
+        written.get("fingerprint") if isinstance(written.get("fingerprint"), str) else None,
     )
 
 
 def _texts(written: Any) -> tuple[str, ...]:
     return tuple(entry for entry in written if isinstance(entry, str)) if isinstance(written, list) else ()
-
-
-def features_of(
-    trained: Trained,
-    table: pa.Table,
-    source: Path,
-    aside: Sequence[str] = (),
-    place: Callable[[int], str] | None = None,
-) -> Any:
-    """Return the rows of a table as the model takes them, and say what was ignored or mended."""
-    if trained.features is None:
-        return _by_name(trained.model, table, source, aside)
-    roles = {*trained.target, *trained.aside, *aside, *([] if trained.truth is None else [trained.truth])}
-    rows, notes = trained.features.apply(table, source, place=place, roles=roles)
-    notes += _new_categories(trained.model, rows)
-    known = {*(column.name for column in trained.features.columns), *roles}
-    extra = [name for name in table.column_names if name not in known]
-    if extra:
-        note(f"Not used, since the model was trained without: {_listed(extra)}.")
-    for text in notes:
-        note(text)
-    return rows
-
-
-def _new_categories(model: PartialLabelRegressor, rows: pa.Table) -> list[str]:
-    """Say which columns have categories that the model has never seen."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = getattr(model, "columns_", None)
-    if columns is None:
-        return []
-    notes = []
-    for place, known in columns.categories.items():
-        name = columns.names[place]
-        if name not in rows.column_names or not pa.types.is_string(rows[name].type):
-            continue
-        cells = rows[name].drop_null()
-        new = cells.filter(pc.invert(pc.is_in(cells, pa.array(map(str, known), pa.string()))))
-        if len(new):
-            many = f"{len(new):,} cells such as" if len(new) > 1 else "1 cell,"
-            was = "were" if len(new) > 1 else "was"
-            notes.append(
-                f"Column {name!r}: {many} {new[0].as_py()!r}{'' if len(new) > 1 else ','} {was} not in training and "
-                f"count{'' if len(new) > 1 else 's'} as missing."
-            )
-    return notes
-
-
-def _by_name(model: PartialLabelRegressor, table: pa.Table, source: Path, aside: Sequence[str]) -> Any:
-    """Return the rows for a model that was saved from Python: by the names of its features, or else in order."""
-    from plr.errors import DataError
-    from plr.tables.features import check_present
-    from plr.tables.kinds import Column, plain, to_category, to_numbers
-
-    columns = getattr(model, "columns_", None)
-    given = getattr(model, "feature_names_in_", None)
-    names = [str(name) for name in given] if given is not None else list(columns.names) if columns is not None else None
-    if names is None:
-        names = [name for name in table.column_names if name not in aside]
-        if len(names) != model.n_features_in_:
-            raise DataError(
-                f"{source} has {len(names)} columns and the model takes {model.n_features_in_} features, whose names "
-                "it does not know; give a table with exactly these, in the order of training."
-            )
-        note(f"The model does not know the names of its features; the columns are taken in order: {_listed(names)}.")
-    check_present(table, names, source, aside)
-    categorical = () if columns is None else columns.categorical
-    notes: list[str] = []
-    made: dict[str, Any] = {}
-    for place, name in enumerate(names):
-        read = to_category if place in categorical else to_numbers
-        made[name] = read(plain(table[name]), Column(name, "number", (name,)), notes)
-    for text in notes:
-        note(text)
-    import numpy as np
-    import pyarrow as pa
-
-    return pa.table(made) if given is not None or columns is not None else np.column_stack(list(made.values()))
 
 
 def add_columns(table: pa.Table, new: Mapping[str, Any], source: Path, prefix: str = "") -> pa.Table:

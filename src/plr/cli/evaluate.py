@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,16 +11,22 @@ import typer
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from plr.candidates import CandidateSets
+    from plr.cli.common import Trained
+    from plr.report.truths import Precision
+    from plr.streaming.folder import Folder
 
 __all__ = ["evaluate_command"]
 
 
 def evaluate_command(
     model: Annotated[Path, typer.Argument(help="Model file that plr fit wrote, or plr.save_model.")],
-    data: Annotated[Path, typer.Argument(help="Table with the columns of the training table and a column of truths.")],
+    data: Annotated[
+        Path, typer.Argument(help="Table with the columns of the training table and truths, or folder of Parquet.")
+    ],
     truth: Annotated[
         str | None,
         typer.Option(
@@ -41,6 +48,12 @@ def evaluate_command(
     trust: Annotated[
         str | None, typer.Option(help="Types of foreign estimators that the model file may hold: a,b,c.")
     ] = None,
+    module: Annotated[
+        str | None,
+        typer.Option(
+            help="FILE.py:NAME of the torch module, or of what makes it, where the model file holds its weights."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Compare predictions with true labels, and where there are candidates, choices with the true ones.
@@ -50,7 +63,7 @@ def evaluate_command(
     from plr.cli.common import spelled_as_options
 
     with spelled_as_options():
-        found = evaluate(model, data, truth, target=target, prior=prior, interval=interval, trust=trust)
+        found = evaluate(model, data, truth, target=target, prior=prior, interval=interval, trust=trust, module=module)
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -67,121 +80,210 @@ def evaluate(
     prior: str | None = None,
     interval: float = 0.9,
     trust: str | None = None,
+    module: str | None = None,
 ) -> dict[str, Any]:
     """Read a table, predict its rows, and compare with the truth."""
-    import numpy as np
     import pyarrow as pa
 
-    from plr.cli.common import check_different, digest, features_of, load, note, read_sets, working
-    from plr.cli.model_report import prior_of
-    from plr.cli.tables import check_columns, read_recipe, read_table, split_columns
-    from plr.datasets.targets import read_target
-    from plr.errors import DataError, NotFittedError, ParameterError
-    from plr.persistence import read_manifest
+    from plr.cli.common import check_different, digest, load, note, working
+    from plr.cli.tables import read_table
+    from plr.errors import ParameterError
+    from plr.streaming.folder import is_stream
 
     if not 0 < interval < 1:
         raise ParameterError(f"--interval must be above 0 and below 1, such as 0.9; got {interval:g}.")
     check_different(MODEL=model, DATA=data)
-    trained = load(model, trust)
+    trained = load(model, trust, module)
+    asked = {"truth": truth, "target": target, "prior": prior}
+    if is_stream(data):
+        return _evaluate_folder(trained, model, data, asked, interval)
     table = read_table(data)
-    known = [truth, (read_recipe(table) or {}).get("truth_column"), trained.truth]
-    name = next((entry for entry in known if isinstance(entry, str)), None)
-    if name is None:
-        raise ParameterError("Which column holds the true labels? Name it with --truth.")
-    check_columns(table, [name], data)
-    there = np.asarray(table[name].is_valid())
-    if not there.any():
-        raise DataError(f"{data}: the column {name!r} is empty, so there is nothing to compare with.")
-    skipped = int((~there).sum())
-    table = table.filter(pa.array(there))
-    y = read_target(table, name, data)
-    columns = split_columns(target, table, data)
-    if not columns and trained.target and set(trained.target) <= set(table.column_names):
-        columns = list(trained.target)
-    if name in columns:
-        raise ParameterError(f"The column {name!r} is named by --truth and by --target; it can be only one.")
-    if prior is not None and not columns:
-        raise ParameterError("--prior needs candidates, and there are none; name their column with --target.")
-    shares = prior_of(read_manifest(model), table, data, prior, target) if columns else []
+    comparison = Comparison(trained, data, *_roles(trained, model, table, data, asked), interval)
     with working("Predicting"):
-        X = features_of(trained, table, data, [name, *columns, *shares])
-        prediction = trained.model.predict(X)
-    found: dict[str, Any] = {"rows": len(y), "rows_without_truth": skipped, "truth": name, **errors_of(prediction, y)}
-    try:
-        ends = trained.model.predict_interval(X, interval)
-    except NotFittedError:
-        note("No intervals: the model was fitted without (plr fit --no-intervals).")
-    else:
-        found["interval"] = {
-            "asked": interval,
-            "coverage": float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1]))),
-            "mean_width": float(np.mean(ends[:, 1] - ends[:, 0])),
-        }
-    if columns:
-        sets = read_sets(table, columns, data, prior=shares, drop_empty=True)
-        rows = np.arange(len(y)) if sets.kept is None else sets.kept
-        judged = X if sets.kept is None else _take(X, rows)
-        found["identification"] = choices_of(trained.model.identify(judged, sets), sets, y[rows])
-        seen = trained.digest is not None and isinstance(judged, pa.Table) and digest(judged, sets) == trained.digest
+        X, sets = comparison.add(table)
+    found = comparison.figures()
+    if sets is not None:
+        seen = trained.digest is not None and isinstance(X, pa.Table) and digest(X, sets) == trained.digest
         found["seen_in_training"] = bool(seen)
         if seen:
             note("Note: the model was trained on these very rows, so these figures flatter it; evaluate it on others.")
     return found
 
 
-def errors_of(prediction: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, Any]:
-    """Return how far predictions are from the truth, beside those of the one best constant."""
+def _evaluate_folder(
+    trained: Trained, model: Path, data: Path, asked: dict[str, str | None], interval: float
+) -> dict[str, Any]:
     import numpy as np
 
-    off = np.abs(prediction - y)
-    baseline = float(np.mean((y - y.mean()) ** 2))
-    mse = float(np.mean(off**2))
-    return {
-        "mse": mse,
-        "rmse": mse**0.5,
-        "mae": float(off.mean()),
-        "median_absolute_error": float(np.median(off)),
-        "r2": 1.0 - mse / baseline if baseline > 0 else None,
-        "baseline_mse": baseline,
-        "baseline_mae": float(np.mean(np.abs(y - np.median(y)))),
-    }
+    from plr.cli.common import note, working
+    from plr.datasets.targets import read_target
+    from plr.report.truths import Precision, precision_of
+    from plr.streaming.ahead import ahead
+    from plr.streaming.folder import Folder
+
+    folder = Folder.open(data)
+    name, columns, shares = _roles(trained, model, folder.schema.empty_table(), data, asked)
+    precision = Precision(0.0, 0)
+    with working("Looking at the truths") as tell:
+        for first, table in ahead(folder.batches([name])):
+            place = functools.partial(_place, folder, first + np.flatnonzero(table[name].is_valid()))
+            y = read_target(table.drop_null(), name, data, place)
+            precision = precision.joined(precision_of(y)) if len(y) else precision
+            tell(first + table.num_rows, folder.rows, 0.0)
+    comparison = Comparison(trained, data, name, columns, shares, interval, precision, folder.rows)
+    comparison.reader.prepare(folder)
+    with working("Predicting") as tell:
+        for first, table in ahead(folder.batches(rows=folder.batch_rows)):
+            comparison.add(table, first, folder)
+            tell(first + table.num_rows, folder.rows, 0.0)
+    found = comparison.figures()
+    if columns:
+        found["seen_in_training"] = trained.fingerprint is not None and trained.fingerprint == folder.fingerprint()
+        if found["seen_in_training"]:
+            note("Note: the model was trained on this very folder; where rows are few, these figures flatter it.")
+    return found
 
 
-def choices_of(found: Any, sets: CandidateSets, y: NDArray[np.float64]) -> dict[str, Any]:
-    """Return how often the likeliest candidate is the true one, and how far its probability can be believed.
+def _place(folder: Folder, numbers: NDArray[np.int64], row: int) -> str:
+    return folder.place(int(numbers[row]))
 
-    Only rows whose truth is among their candidates are judged.
+
+def _roles(
+    trained: Trained, model: Path, table: pa.Table, data: Path, asked: dict[str, str | None]
+) -> tuple[str, list[str], list[str]]:
+    """Return the columns of truths, of candidates if there are any, and of how likely each is."""
+    from plr.cli.model_report import prior_of
+    from plr.cli.tables import check_columns, read_recipe, split_columns
+    from plr.errors import ParameterError
+    from plr.persistence import read_manifest
+
+    known = [asked["truth"], (read_recipe(table) or {}).get("truth_column"), trained.truth]
+    name = next((entry for entry in known if isinstance(entry, str)), None)
+    if name is None:
+        raise ParameterError("Which column holds the true labels? Name it with --truth.")
+    check_columns(table, [name], data)
+    columns = split_columns(asked["target"], table, data)
+    if not columns and trained.target and set(trained.target) <= set(table.column_names):
+        columns = list(trained.target)
+    if name in columns:
+        raise ParameterError(f"The column {name!r} is named by --truth and by --target; it can be only one.")
+    if asked["prior"] is not None and not columns:
+        raise ParameterError("--prior needs candidates, and there are none; name their column with --target.")
+    shares = prior_of(read_manifest(model), table, data, asked["prior"], asked["target"]) if columns else []
+    return name, columns, shares
+
+
+class Comparison:
+    """Predictions beside truths, of one table or of one batch after another.
+
+    Parameters
+    ----------
+    trained : Trained
+    source : Path
+        What the rows are read from, for messages.
+    truth : str
+        The column of true labels.
+    target, prior : list of str
+        The columns of candidates, if there are any, and of how likely each is.
+    interval : float
+        Share of true labels that intervals are to hold.
+    precision : Precision, optional
+        How exact the truths are, where not all come at once.
+    rows : int
+        How many rows may come, where not all come at once.
     """
-    import numpy as np
 
-    from plr.report.truths import true_candidates
+    def __init__(
+        self,
+        trained: Trained,
+        source: Path,
+        truth: str,
+        target: list[str],
+        prior: list[str],
+        interval: float,
+        precision: Precision | None = None,
+        rows: int = 0,
+    ) -> None:
+        from plr.cli.measuring import Choices, Errors
+        from plr.cli.reading import RowReader
 
-    is_true = true_candidates(sets.values, sets.offsets, y)
-    judged = np.logical_or.reduceat(is_true, sets.offsets[:-1])
-    several = sets.unique().sizes > 1
-    told = several & judged
-    right = is_true[sets.offsets[:-1] + found.index]
-    among = judged[sets.row_index]
-    probabilities = found.probabilities[among]
-    bins = np.minimum((probabilities * 10).astype(int), 9)
-    counts = np.bincount(bins, minlength=10)
-    said = np.bincount(bins, probabilities, 10)
-    came = np.bincount(bins, is_true[among], 10)
-    filled = counts > 0
-    return {
-        "rows": len(sets),
-        "rows_with_several": int(several.sum()),
-        "rows_with_truth_among_candidates": int(judged.sum()),
-        "rows_judged_with_several": int(told.sum()),
-        "accuracy": float(right[judged].mean()) if judged.any() else None,
-        "accuracy_with_several": float(right[told].mean()) if told.any() else None,
-        "by_chance_with_several": float((1.0 / sets.sizes[told]).mean()) if told.any() else None,
-        "calibration_error": float(np.abs(said - came).sum() / counts.sum()) if judged.any() else None,
-        "calibration": [
-            {"candidates": int(count), "said": float(one / count), "true": float(other / count)}
-            for count, one, other in zip(counts[filled], said[filled], came[filled], strict=True)
-        ],
-    }
+        self.reader = RowReader(trained, source, [truth, *target, *prior])
+        self._trained, self._source = trained, source
+        self._truth, self._target, self._prior, self._interval = truth, target, prior, interval
+        self._errors, self._choices = Errors(rows), Choices(precision)
+        self._skipped = self._judged = self._held = 0
+        self._width = 0.0
+        self._intervals = True
+
+    def add(self, table: pa.Table, first: int = 0, folder: Folder | None = None) -> tuple[Any, CandidateSets | None]:
+        """Take in some rows; return the features and the sets of those that have candidates."""
+        import numpy as np
+        import pyarrow as pa
+
+        from plr.cli.common import read_sets
+        from plr.datasets.targets import read_target
+        from plr.errors import NotFittedError
+        from plr.streaming.sets import read_sets_at
+
+        numbers = np.flatnonzero(np.asarray(table[self._truth].is_valid()))
+        self._skipped += table.num_rows - len(numbers)
+        if not len(numbers):
+            return None, None
+        table = table.take(pa.array(numbers)) if len(numbers) < table.num_rows else table
+        numbers = numbers + first
+        place = None if folder is None else functools.partial(_place, folder, numbers)
+        model = self._trained.model
+        y = read_target(table, self._truth, self._source, place)
+        X = self.reader.read(table, place)
+        self._errors.add(model.predict(X), y, numbers)
+        try:
+            ends = model.predict_interval(X, self._interval) if self._intervals else None
+        except NotFittedError:
+            self._intervals, ends = False, None
+        if ends is not None:
+            self._held += int(((ends[:, 0] <= y) & (y <= ends[:, 1])).sum())
+            self._width += float((ends[:, 1] - ends[:, 0]).sum())
+        if not self._target:
+            return X, None
+        if place is None:
+            sets = read_sets(table, self._target, self._source, prior=self._prior, drop_empty=True)
+        else:
+            sets = read_sets_at(table, self._target, self._source, place, self._prior)
+        self._judged += len(sets)
+        if len(sets) == 0:
+            return None, sets
+        rows = np.arange(len(y)) if sets.kept is None else sets.kept
+        X = X if sets.kept is None else _take(X, rows)
+        self._choices.add(model.identify(X, sets), sets, y[rows])
+        return X, sets
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures, as plain values, and say what was ignored or mended on the way."""
+        from plr.cli.common import note
+        from plr.errors import DataError, EmptySetError
+
+        rows = self._errors.rows
+        if rows == 0:
+            raise DataError(
+                f"{self._source}: the column {self._truth!r} is empty, so there is nothing to compare with."
+            )
+        if self._target and not self._judged:
+            raise EmptySetError(f"{self._source}: no row has a candidate in {', '.join(map(repr, self._target))}.")
+        for text in self.reader.notes():
+            note(text)
+        found: dict[str, Any] = {"rows": rows, "rows_without_truth": self._skipped, "truth": self._truth}
+        found |= self._errors.figures()
+        if self._intervals:
+            found["interval"] = {
+                "asked": self._interval,
+                "coverage": self._held / rows,
+                "mean_width": self._width / rows,
+            }
+        else:
+            note("No intervals: the model was fitted without (plr fit --no-intervals).")
+        if self._target:
+            found["identification"] = self._choices.figures()
+        return found
 
 
 def _take(X: Any, rows: NDArray[np.int64]) -> Any:
@@ -203,6 +305,8 @@ def _in_words(found: dict[str, Any]) -> list[str]:
         f"median absolute error {found['median_absolute_error']:.6g}",
         f"R²                    {r2}",
     ]
+    if "medians_from_rows" in found:
+        lines.append(f"(medians from a sample of {found['medians_from_rows']:,} of these rows)")
     if "interval" in found:
         interval = found["interval"]
         lines.append(

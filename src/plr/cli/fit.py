@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from plr.cli.fit_folder import Resources
 
 __all__ = ["fit_command"]
 
 
 def _learners() -> list[str]:
-    return ["auto", "boosting", "committee", "density", "gaussian_process", "linear", "mlp"]
+    return ["auto", "boosting", "committee", "density", "gaussian_process", "linear", "mlp", "module"]
 
 
 def _weightings() -> list[str]:
@@ -20,7 +23,12 @@ def _weightings() -> list[str]:
 
 
 def fit_command(
-    data: Annotated[Path, typer.Argument(help="Table with candidates: CSV, Parquet, Feather or JSON Lines.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Table with candidates: CSV, Parquet, Feather or JSON Lines; or a folder of Parquet files."
+        ),
+    ],
     target: Annotated[
         str, typer.Option("--target", help="Column of candidate sets, or several columns with a candidate each: a,b,c.")
     ],
@@ -45,7 +53,8 @@ def fit_command(
     learner: Annotated[
         str,
         typer.Option(
-            help="auto, committee, gaussian_process, boosting, mlp, linear or density.", autocompletion=_learners
+            help="auto, committee, gaussian_process, boosting, mlp, linear, density or module.",
+            autocompletion=_learners,
         ),
     ] = "auto",
     weighting: Annotated[
@@ -58,6 +67,26 @@ def fit_command(
     loss: Annotated[
         str, typer.Option(help="squared, absolute or huber.", autocompletion=lambda: ["squared", "absolute", "huber"])
     ] = "squared",
+    start: Annotated[
+        str,
+        typer.Option(
+            help="First weights of the candidates, before any model exists: auto, none, density or sampled.",
+            autocompletion=lambda: ["auto", "none", "density", "sampled"],
+        ),
+    ] = "auto",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Option of the learner as NAME=VALUE, such as epochs=50 or hidden=[128,128]; of another part with its "
+            "name before, such as weighting.beta2=3; repeatable."
+        ),
+    ] = None,
+    module: Annotated[
+        str | None,
+        typer.Option(
+            help="For the learner module: FILE.py:NAME of a torch module, or a function that makes one. Its code runs."
+        ),
+    ] = None,
     effort: Annotated[
         str,
         typer.Option(
@@ -78,6 +107,38 @@ def fit_command(
     jobs: Annotated[
         int | None, typer.Option(help="Processor cores to use, -1 for all; the model does not depend on it.")
     ] = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option(
+            "--stream/--no-stream",
+            help="Read Parquet files in batches, so that they need not fit in memory, or as one table.",
+            show_default="in batches from 256 MiB on",
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="What trains: local; or ray, a cluster, on which mlp and module are trained by several workers.",
+            autocompletion=lambda: ["local", "ray"],
+        ),
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that train together, with --engine ray.", show_default="2")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT.",
+            show_default="one on this machine, while it lasts",
+        ),
+    ] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the shuffled copy of the rows that training in batches needs.",
+            show_default="the model's own",
+        ),
+    ] = None,
     prefix: Annotated[str, typer.Option(help="Put before the names of the columns that --identified adds.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
@@ -88,15 +149,20 @@ def fit_command(
     Example: plr fit readings.csv --target value -o model.plr --identified answers.csv
     """
     from plr.cli.common import spelled_as_options
+    from plr.cli.fit_folder import Resources, tell_done
+    from plr.cli.options import parse_options
 
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
-    parts = {"learner": learner, "weighting": weighting, "loss": loss, "effort": effort}
+    parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start, "effort": effort}
     with spelled_as_options():
         done = fit(
             data,
             out,
             asked,
             parts,
+            parse_options(option or [], "epochs=50"),
+            module=module,
+            resources=Resources(stream, engine, workers, address, scratch),
             identified=identified,
             intervals=intervals,
             page=page,
@@ -107,6 +173,9 @@ def fit_command(
         )
     if as_json:
         typer.echo(json.dumps(done))
+        return
+    if "rows_held_out" in done:
+        tell_done(done, out)
         return
     typer.echo(f"Wrote {out}: a model of {done['rows']} rows, {len(done['features'])} features, {done['seconds']:g} s.")
     typer.echo(f"True values scatter by about {done['noise_scale']:.4g} around its predictions.")
@@ -119,7 +188,10 @@ def fit(
     out: Path,
     asked: dict[str, str | None],
     parts: dict[str, str],
+    options: dict[str, Any] | None = None,
     *,
+    module: str | None = None,
+    resources: Resources | None = None,
     identified: Path | None = None,
     intervals: bool = True,
     page: bool = True,
@@ -131,7 +203,7 @@ def fit(
     """Read a table, train, write the model; return what was done."""
     import pyarrow as pa
 
-    from plr import PartialLabelRegressor, save_model
+    from plr import save_model
     from plr.cli.answers import answer_names, check_fits_format, count_doubt, write_answers
     from plr.cli.common import (
         Watch,
@@ -144,10 +216,14 @@ def fit(
         tell_columns,
         working,
     )
+    from plr.cli.fit_folder import Resources, fit_folder, folder_to_stream, read_folder
     from plr.cli.model_report import page_of_training
+    from plr.cli.modules import check_numbers, read_module, short_name, try_module
+    from plr.cli.parts import check_module, make_regressor
     from plr.cli.roles import read_roles
     from plr.cli.tables import check_output, read_table
     from plr.datasets.targets import read_target
+    from plr.errors import ParameterError
     from plr.tables import learn_features
 
     watch = Watch()
@@ -155,8 +231,33 @@ def fit(
     _check_model_path(out)
     if identified is not None:
         check_output(identified)
+    given = Resources() if resources is None else resources
+    given.check()
+    folder = folder_to_stream(data, parts.get("learner", "auto"), given)
+    if folder is not None:
+        if identified is not None:
+            raise ParameterError(
+                "--identified judges each row by models that have not seen it, for which all rows must be in memory; "
+                f"in batches, say plr identify {out} {data} -o OUT afterwards."
+            )
+        return fit_folder(
+            folder,
+            out,
+            asked,
+            parts,
+            options or {},
+            given,
+            module=module,
+            intervals=intervals,
+            drop_empty=drop_empty,
+            seed=seed,
+            jobs=jobs,
+        )
+    check_module(parts.get("learner", "auto"), module is not None)
+    code = None if module is None else read_module(module)
+    model = make_regressor(parts, options or {}, module=code, seed=seed, jobs=jobs)
     with working("Reading"):
-        table = read_table(data)
+        table = read_folder(data) if data.is_dir() else read_table(data)
     roles = read_roles(table, data, asked)
     if identified is not None:
         check_new_names(table, answer_names(roles.target), data, prefix)
@@ -175,8 +276,9 @@ def fit(
     X, _ = features.apply(rows, data, place=place)
     weight = read_target(rows, roles.weights[0], data, place) if roles.weights else None
     group = rows[roles.groups[0]].to_pylist() if roles.groups else None
-    choices: dict[str, Any] = {**parts, "random_state": seed, "n_jobs": jobs}
-    model = PartialLabelRegressor(**choices)
+    if module is not None:
+        check_numbers(X, features, data)
+        try_module(code, module, X.num_columns, getattr(model.learner, "device", "auto"))
     with working("Fitting") as tell:
         model.fit(X, sets, sample_weight=weight, groups=group, callback=tell)
     found = None
@@ -187,6 +289,8 @@ def fit(
         with working("Measuring how far off predictions are"):
             model.calibrate()
     doubt = None if found is None else count_doubt(found, sets)
+    # What is in the file about the module's code is for messages.
+    named = ({"option": options} if options else {}) | ({"module": short_name(module)} if module else {})
     description: dict[str, Any] = {
         "features": features.to_dict(),
         "target": roles.target,
@@ -197,7 +301,7 @@ def fit(
         "digest": digest(X, sets),
         "doubt": doubt,
         "roles": {role: named for role, named in asked.items() if named and role != "target"},
-        "options": {**parts, "seed": seed, "intervals": intervals, "drop_empty": drop_empty},
+        "options": {**parts, **named, "seed": seed, "intervals": intervals, "drop_empty": drop_empty},
     }
     extra: dict[str, Any] = {"table": description}
     if page:

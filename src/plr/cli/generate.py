@@ -30,9 +30,14 @@ _SPELLINGS = {
 
 
 def generate_command(
-    data: Annotated[Path, typer.Argument(help="Table with true labels: CSV, Parquet, Feather or JSON Lines.")],
+    data: Annotated[
+        Path, typer.Argument(help="Table with true labels: CSV, Parquet, Feather, JSON Lines, or folder of Parquet.")
+    ],
     target: Annotated[str, typer.Option("--target", help="Column that holds the true label.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Table to write; the ending says the format.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Table to write; the ending says the format. For a folder also a folder."),
+    ],
     false_labels: Annotated[
         int | None, typer.Option(help="False labels per row, at most or exactly.", show_default="4")
     ] = None,
@@ -61,6 +66,8 @@ def generate_command(
 
     Example: plr generate concrete.csv --target compressive_strength --false-labels 4 -o candidates.parquet
     """
+    from plr.cli.options import parse_options
+    from plr.cli.streams import tell_written
     from plr.cli.tables import carries_recipe
 
     with _spelled_as_options():
@@ -71,7 +78,7 @@ def generate_command(
             false_labels=false_labels,
             set_size=set_size,
             mechanism=mechanism,
-            options=_parse_options(option or []),
+            options=parse_options(option or [], "spread=0.2", texts=False),
             missing=missing,
             seed=seed,
             truth_column=truth_column,
@@ -79,8 +86,14 @@ def generate_command(
     if as_json:
         typer.echo(json.dumps(made))
         return
-    typer.echo(f"Wrote {out}: {made['rows']} rows, {made['candidates'] / made['rows']:.2f} candidates a row.")
-    if not carries_recipe(out):
+    if "files" in made:
+        tell_written(made, f"{made['rows']:,} rows", f", {made['candidates'] / made['rows']:.2f} candidates a row")
+        if "sample_rows" in made["recipe"]:
+            taken = " and ".join(made["recipe"]["from_sample"])
+            typer.echo(f"Taken from a sample of {made['recipe']['sample_rows']:,} rows: {taken}.")
+    else:
+        typer.echo(f"Wrote {out}: {made['rows']} rows, {made['candidates'] / made['rows']:.2f} candidates a row.")
+    if not out.is_dir() and not carries_recipe(out):
         typer.echo(f"Made by (a {out.suffix} file cannot carry it): {json.dumps(made['recipe'])}", err=True)
         if truth_column is not None:
             typer.echo(f"So tell the next command which column is the truth: --truth {truth_column}", err=True)
@@ -104,9 +117,10 @@ def generate(
     The candidate column takes the target's name and place. Parquet and Feather files carry the recipe in their
     metadata, where :func:`plr.cli.tables.read_recipe` finds it.
     """
-    from plr.cli.tables import check_columns, check_output, read_table, write_table
+    from plr.cli.tables import check_output, read_table, write_table
     from plr.errors import ParameterError
     from plr.generation import make_candidates, recipe
+    from plr.streaming.folder import is_stream
 
     settings: dict[str, Any] = {
         "false_labels": false_labels,
@@ -117,15 +131,13 @@ def generate(
         **(options or {}),
     }
     made = {**recipe(**settings), "source": data.name, "target": target, "truth_column": truth_column}
+    if is_stream(data):
+        return _generate_folder(data, target, out, settings, made, truth_column)
     check_output(out)
-    if truth_column is not None and not truth_column.strip():
-        raise ParameterError("--truth-column needs a name, or leave it out; it was given an empty one.")
     if _is_same_file(data, out):
         raise ParameterError(f"--out {out} is the input itself, whose true labels would be lost; name another file.")
     table = read_table(data)
-    check_columns(table, [target], data)
-    if truth_column in table.column_names:
-        raise ParameterError(f"--truth-column {truth_column}: {data} has a column of that name; choose another.")
+    _check_names(table, target, truth_column, data)
     y = _labels(table, target, data)
     sets = make_candidates(y, X=_features(table, target, mechanism), **settings)
     table = table.set_column(table.column_names.index(target), target, sets.to_arrow())
@@ -133,6 +145,53 @@ def generate(
         table = table.append_column(truth_column, [y])
     write_table(table, out, recipe=made)
     return {"out": str(out), "rows": len(sets), "candidates": len(sets.values), "recipe": made}
+
+
+def _generate_folder(
+    data: Path, target: str, out: Path, settings: dict[str, Any], made: dict[str, Any], truth_column: str | None
+) -> dict[str, Any]:
+    import dataclasses
+
+    import pyarrow as pa
+
+    from plr.cli.common import check_different, working
+    from plr.cli.streams import Stream
+    from plr.cli.tables import with_recipe
+    from plr.errors import ParameterError
+    from plr.streaming.hiding import settle
+    from plr.streaming.writing import is_folder_output
+
+    check_different(**{"DATA": data, "--out": out})
+    truth = [] if truth_column is None else [pa.field(truth_column, pa.float64())]
+    stream = Stream.open(data, out, "generate", [], {"recipe": made}, whole=True)
+    folder = stream.folder
+    _check_names(folder.schema.empty_table(), target, truth_column, data)
+    if any(target in dict(file.keys) for file in folder.files) and is_folder_output(out):
+        raise ParameterError(
+            f"{target!r} is told by names of folders, which cannot hold candidates; let -o name a file."
+        )
+    given = {name: value for name, value in settings.items() if name != "random_state"}
+    with working("Looking at the labels") as tell:
+        hiding = settle(folder, target, given, settings["random_state"], tell)
+    told = hiding.describe()
+    made = {**made, **told, "options": {**made["options"], **told["options"]}}
+    schema = folder.schema.set(folder.schema.get_field_index(target), pa.field(target, pa.list_(pa.float64())))
+    schema = pa.schema([*schema, *truth], metadata=folder.schema.metadata)
+    stream = dataclasses.replace(stream, schema=with_recipe(schema, made))
+    done = stream.write("Hiding the labels", hiding.pieces(truth_column))
+    candidates = int(done.pop("counts").get("candidates", 0))
+    return {**done, "candidates": candidates, "recipe": made}
+
+
+def _check_names(table: pa.Table, target: str, truth_column: str | None, data: Path) -> None:
+    from plr.cli.tables import check_columns
+    from plr.errors import ParameterError
+
+    check_columns(table, [target], data)
+    if truth_column is not None and not truth_column.strip():
+        raise ParameterError("--truth-column needs a name, or leave it out; it was given an empty one.")
+    if truth_column in table.column_names:
+        raise ParameterError(f"--truth-column {truth_column}: {data} has a column of that name; choose another.")
 
 
 def _labels(table: pa.Table, target: str, data: Path) -> NDArray[np.float64]:
@@ -175,18 +234,3 @@ def _features(table: pa.Table, target: str, mechanism: str) -> NDArray[np.float6
     if not MECHANISMS[mechanism].uses_features:
         return None
     return encode(dataset_of(table, target), np.arange(table.num_rows))
-
-
-def _parse_options(given: list[str]) -> dict[str, Any]:
-    from plr.errors import ParameterError
-
-    options: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ParameterError(f"--option {text}: write NAME=VALUE, such as spread=0.2.")
-        try:
-            options[name.strip()] = json.loads(value)
-        except json.JSONDecodeError:
-            raise ParameterError(f"--option {text}: {value!r} is not a number or a list of numbers.") from None
-    return options

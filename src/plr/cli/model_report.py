@@ -142,6 +142,7 @@ def report_model(
     target: str | None = None,
     prior: str | None = None,
     trust: str | None = None,
+    module: str | None = None,
 ) -> ModelContent:
     """Write the page of a model, about the rows it was trained on or those of another table; return what it shows."""
     from plr.cli.common import check_different, load, working
@@ -155,7 +156,7 @@ def report_model(
     if data is None and (truth or target or prior):
         raise ParameterError("--truth, --target and --prior name columns of a table; name the table with --data.")
     check_page(out)
-    trained, manifest = load(path, trust), read_manifest(path)
+    trained, manifest = load(path, trust, module), read_manifest(path)
     rows, importance = read_training_rows(manifest)
     source = manifest["extra"].get("table", {}).get("source") if trained.features is not None else ""
     content = ModelContent(path.name, trained.model, manifest, rows, False, str(source or ""), importance)
@@ -180,11 +181,14 @@ def _about_table(
     import numpy as np
     import pyarrow as pa
 
-    from plr.cli.common import digest, features_of, note, read_sets
+    from plr.cli.common import digest, note, read_sets
+    from plr.cli.reading import features_of
+    from plr.cli.streams import refuse_folder
     from plr.cli.tables import check_columns, read_recipe, read_table, split_columns
     from plr.errors import ParameterError
     from plr.report.rows import make_rows
 
+    refuse_folder(data, "the page of a model", "give one file, such as one of its own")
     table = read_table(data)
     columns = split_columns(target, table, data) or list(trained.target)
     if not columns:

@@ -46,6 +46,12 @@ def report_command(
     trust: Annotated[
         str | None, typer.Option(help="For a model: types of foreign estimators that the file may hold: a,b,c.")
     ] = None,
+    module: Annotated[
+        str | None,
+        typer.Option(
+            help="For a model: FILE.py:NAME of the torch module, or of what makes it, whose weights it holds."
+        ),
+    ] = None,
     selection: Annotated[
         str | None,
         typer.Option(
@@ -81,7 +87,9 @@ def report_command(
 
     if is_model(subject):
         _refuse("a model", {"--selection": selection, "--per": per, "--notes": notes})
-        _report_model(subject, out, as_json, data=data, truth=truth, target=target, prior=prior, trust=trust)
+        _report_model(
+            subject, out, as_json, data=data, truth=truth, target=target, prior=prior, trust=trust, module=module
+        )
     else:
         given: dict[str, object] = {
             "--data": data,
@@ -89,6 +97,7 @@ def report_command(
             "--target": target,
             "--prior": prior,
             "--trust": trust,
+            "--module": module,
         }
         _refuse("a benchmark", given)
         _report_store(subject, out, as_json, selection, per or "trial", notes)

@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 
-from plr.candidates import CandidateSets
-from plr.candidates.text import parse_cells
 from plr.datasets.files import format_of, read_table
 from plr.datasets.json_lines import json_lines
-from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError, unknown_name
+from plr.errors import DataError, DataNotFoundError, ParameterError, unknown_name
+from plr.streaming.formats import lists_as_cells
+from plr.tables.candidates import read_candidates
 
 __all__ = [
     "carries_recipe",
@@ -36,6 +35,7 @@ __all__ = [
     "read_recipe",
     "read_table",
     "split_columns",
+    "with_recipe",
     "write_csv",
     "write_table",
 ]
@@ -77,64 +77,6 @@ def split_columns(text: str | None, table: pa.Table, path: str | os.PathLike[str
     return columns
 
 
-def read_candidates(
-    table: pa.Table, columns: Sequence[str], *, prior: Sequence[str] = (), empty: str = "raise"
-) -> CandidateSets:
-    """Return the candidate sets of a table: one column of lists, texts or numbers, or several columns of numbers.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    columns : sequence of str
-        The column of candidates, or the columns that hold one candidate each.
-    prior : sequence of str
-        As many columns, of the same form, that say how likely each candidate is.
-    empty : {"raise", "drop"}, default="raise"
-        What to do about rows without a candidate.
-
-    Examples
-    --------
-    >>> read_candidates(pa.table({"y": ["12.5|13.1", "[7, 8, 9]", "4"]}), ["y"]).to_lists()
-    [[12.5, 13.1], [7.0, 8.0, 9.0], [4.0]]
-    """
-    if prior and len(prior) != len(columns):
-        raise ParameterError(
-            f"--target names {len(columns)} column(s) and --prior {len(prior)}; name one of priors for each."
-        )
-    table = _codes_as_numbers(table, [*columns, *prior]) if len(columns) > 1 else table
-    if len(columns) > 1:
-        return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, empty=empty)
-    lists = _lists(table, columns[0])
-    if lists is not None:
-        shares = _lists(table, prior[0]) if prior else None
-        return CandidateSets.from_arrow(lists, prior=shares, empty=empty)
-    return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, empty=empty)
-
-
-def _codes_as_numbers(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Return a table with numbers that were kept as texts, for their leading zeros or their length, as numbers."""
-    for name in columns:
-        if pa.types.is_string(table[name].type):
-            cells = pc.utf8_trim_whitespace(table[name])
-            if pc.all(pc.match_substring_regex(cells, r"^[+-]?\d+$")).as_py():
-                table = table.set_column(table.column_names.index(name), name, cells.cast(pa.float64()))
-    return table
-
-
-def _lists(table: pa.Table, name: str) -> pa.Array | None:
-    """Return a column of lists, or of texts that hold lists, as lists; None where it is neither."""
-    column = table[name].combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = parse_cells(column, name)
-    kinds = pa.types
-    if kinds.is_struct(column.type) or kinds.is_map(column.type):
-        raise CandidateError(f"Column {name!r} holds nested objects; candidates are a list of numbers in each row.")
-    listed = kinds.is_list(column.type) or kinds.is_large_list(column.type) or kinds.is_fixed_size_list(column.type)
-    return column if listed else None
-
-
 def read_recipe(table: pa.Table) -> dict[str, Any] | None:
     """Return what ``plr generate`` wrote down about how a table was made, or None.
 
@@ -143,6 +85,11 @@ def read_recipe(table: pa.Table) -> dict[str, Any] | None:
     """
     written = (table.schema.metadata or {}).get(_RECIPE)
     return None if written is None else json.loads(written)
+
+
+def with_recipe(schema: pa.Schema, recipe: Mapping[str, Any]) -> pa.Schema:
+    """Return a schema that says how its table was made, for `read_recipe`."""
+    return schema.with_metadata({**(schema.metadata or {}), _RECIPE: json.dumps(recipe).encode()})
 
 
 def carries_recipe(path: str | os.PathLike[str]) -> bool:
@@ -181,7 +128,7 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], recipe: Mapping[s
     check_output(path)
     path = Path(path)
     if recipe is not None:
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _RECIPE: json.dumps(recipe).encode()})
+        table = table.replace_schema_metadata(with_recipe(table.schema, recipe).metadata)
     writer = _WRITERS[format_of(path)]
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
@@ -202,10 +149,7 @@ def write_csv(table: pa.Table, file: BinaryIO) -> None:
     if _AS_WRITTEN in (table.schema.metadata or {}):
         _write_texts(table, file)
         return
-    for place, field in enumerate(table.schema):
-        if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
-            table = table.set_column(place, field.name, _print_cells(table[field.name].combine_chunks()))
-    pyarrow.csv.write_csv(table, file)
+    pyarrow.csv.write_csv(lists_as_cells(table), file)
 
 
 def keep_texts(table: pa.Table) -> pa.Table:
@@ -222,10 +166,6 @@ def _write_texts(table: pa.Table, file: BinaryIO) -> None:
         columns = [column.cast(pa.string()).to_pylist() for column in batch.columns]
         csv.writer(lines, lineterminator="\n").writerows(zip(*columns, strict=True))
         file.write(lines.getvalue().encode())
-
-
-def _print_cells(lists: pa.Array) -> pa.Array:
-    return pc.binary_join(lists.cast(pa.list_(pa.string())), "|")
 
 
 def _write_parquet(table: pa.Table, file: BinaryIO) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from plr.datasets.csv_text import as_utf8, parse_csv, parse_texts
 from plr.errors import DataError, DataNotFoundError, ParameterError
 
-__all__ = ["FORMATS", "MOST_COLUMNS", "format_of", "read_table", "read_texts"]
+__all__ = ["FORMATS", "MOST_COLUMNS", "check_beginning", "format_of", "read_table", "read_texts"]
 
 FORMATS = {
     ".csv": "csv",
@@ -75,7 +75,7 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
     """
     path = Path(path).expanduser()
     kind, data = _kind_and_contents(path)
-    _check_beginning(data, kind, path)
+    check_beginning(data, kind, path)
     try:
         table = _READERS[kind](data, path)
     except pa.ArrowException as error:
@@ -153,7 +153,8 @@ def _unpacked(data: bytes, path: Path) -> bytes:
         raise DataError(f"{path} is no gzip archive, or is cut short or damaged.") from error
 
 
-def _check_beginning(data: bytes, kind: str, path: Path) -> None:
+def check_beginning(data: bytes, kind: str, path: Path) -> None:
+    """Refuse a file that begins as one of its kind does not, and say what it seems to be."""
     own = _OWN_BEGINNINGS[kind]
     if data.startswith(own or ()):
         return

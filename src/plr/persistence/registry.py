@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from plr.persistence.densities import DENSITY_KINDS
 from plr.persistence.models import MODEL_KINDS
+from plr.persistence.modules import MODULE_KINDS
 from plr.persistence.parts import PART_KINDS
 
 __all__ = ["CLASSES", "KINDS", "KINDS_BY_HOME", "REASONS"]
 
-KINDS = {kind.name: kind for kind in (*PART_KINDS, *MODEL_KINDS, *DENSITY_KINDS)}
+KINDS = {kind.name: kind for kind in (*PART_KINDS, *MODEL_KINDS, *DENSITY_KINDS, *MODULE_KINDS)}
 """Fitted parts, by the names that files give them."""
 
 KINDS_BY_HOME = {kind.home: kind for kind in KINDS.values()}
@@ -41,10 +42,6 @@ REASONS = {
     "plr.weighting.false_labels:GivenDensity": (
         "a density given as a function or a distribution is code, and a model file holds none; give false_labels as an "
         "array of draws from it"
-    ),
-    "plr.learners.module.learner:Module": (
-        "a torch module is code, and a model file holds none; keep its weights by "
-        "torch.save(model.model_.module.state_dict(), path), or pickle the model for your own use"
     ),
 }
 """Why some parts cannot be kept."""

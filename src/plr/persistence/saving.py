@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plr.errors import ModelFileError, ParameterError
+from plr.learners import Module
 from plr.persistence.container import write_members
 from plr.persistence.encoding import Encoder
 from plr.persistence.manifest import MODEL, make_manifest, model_json
@@ -30,7 +31,8 @@ def save_model(
     ----------
     model : PartialLabelRegressor
         Fitted. Models with code of one's own in them cannot be written: functions as weighting, loss or density, and
-        torch modules. Regressors of scikit-learn's kind are kept with skops (``pip install 'plr[skops]'``).
+        functions that collate. Of a torch module the numbers are kept, and `load_model` is given the module again.
+        Regressors of scikit-learn's kind are kept with skops (``pip install 'plr[skops]'``).
     path : path
         Replaced if it exists; a crash leaves the old file whole.
     extra : mapping, optional
@@ -67,8 +69,12 @@ def save_model(
     model._check_fitted()
     encoder = Encoder(training_rows)
     names = [name for name in ATTRIBUTES if name in vars(model) and (training_rows or name not in OF_ROWS)]
+    parameters = model.get_params(deep=False)
+    if isinstance(model.learner_, Module) and not isinstance(parameters["learner"], Module):
+        # A bare torch module, which is code.
+        parameters["learner"] = model.learner_
     content = {
-        "parameters": {name: encoder.encode(part, name) for name, part in model.get_params(deep=False).items()},
+        "parameters": {name: encoder.encode(part, name) for name, part in parameters.items()},
         "attributes": {name: encoder.encode(vars(model)[name], name) for name in names},
     }
     members = {MODEL: memoryview(model_json(content)), **encoder.members}

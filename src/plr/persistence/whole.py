@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from plr.learners.base import Learner
+import numpy as np
+
+from plr.learners import Learner, Module
 from plr.losses import Loss
 from plr.persistence.kinds import (
     Check,
@@ -19,6 +21,7 @@ from plr.persistence.kinds import (
     strings,
     whole,
 )
+from plr.persistence.modules import StoredModule
 from plr.persistence.parts import columns_of
 from plr.persistence.registry import KINDS
 from plr.regressor import PartialLabelRegressor
@@ -28,7 +31,7 @@ __all__ = ["ATTRIBUTES", "OF_ROWS", "TRANSIENT", "make_regressor"]
 
 
 def _is_model(value: Any) -> bool:
-    return home_of(value) in {KINDS[name].home for name in _MODELS}
+    return isinstance(value, StoredModule) or home_of(value) in {KINDS[name].home for name in _MODELS}
 
 
 _MODELS = ("linear", "mlp", "boosting", "gaussian process", "refit", "committee", "density")
@@ -86,9 +89,22 @@ def _check_columns(attributes: dict[str, Any]) -> None:
     wanted = getattr(model, "columns", None) if encoding is None else columns_of(encoding)
     if wanted is not None and attributes.get("n_features_in_") != wanted:
         raise MalformedError("its model wants other columns than it is given")
-    if attributes["learner_"].takes == "rows" and home_of(model) != KINDS["refit"].home:
-        raise MalformedError("its learner is another than its model's")
+    learner = attributes["learner_"]
+    is_module = isinstance(model, StoredModule)
+    right = is_module == isinstance(learner, Module)
+    if learner.takes == "rows" and not is_module:
+        right = right and home_of(model) == KINDS["refit"].home
+    require(right, "its learner is another than its model's")
+    if is_module:
+        _check_reader(model.reader, attributes)
     table, names = attributes.get("columns_"), attributes.get("feature_names_in_")
     if table is not None:
         require(len(table.names) == attributes.get("n_features_in_"), "its table has other columns")
     require(names is None or len(names) == attributes.get("n_features_in_"), "it has other names than columns")
+
+
+def _check_reader(reader: Any, attributes: dict[str, Any]) -> None:
+    """Check that features are scaled by as many columns as there are."""
+    columns = attributes.get("n_features_in_")
+    if reader.scaling is not None and columns is not None:
+        require(np.shape(reader.scaling.centre) == (columns,), "its module's features are scaled by other columns")

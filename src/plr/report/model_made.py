@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import Any
 
@@ -22,6 +23,8 @@ def made(content: ModelContent) -> Markup:
         trained = f"{table['rows']:,} rows of {table.get('source')}"
     facts = [
         ("Learner", type(model.learner_).__name__),
+        ("Module", str(options.get("module", ""))),
+        ("Options", ", ".join(_spelled(options.get("option")))),
         ("Weighting", type(model.weighting_).__name__),
         ("Loss", type(model.loss_).__name__),
         ("Seed", str(options.get("seed", model.random_state))),
@@ -57,11 +60,31 @@ def command_of(content: ModelContent) -> str:
     for name, value in (options if isinstance(options, dict) else {}).items():
         if name == "drop_empty":
             words += ["--drop-empty"] if value else []
+        elif name == "option":
+            words += [word for each in _spelled(value) for word in ("--option", each)]
         elif isinstance(value, bool):
             words += [] if value else [f"--no-{name}"]
         else:
             words += [f"--{name}", str(value)]
     return shlex.join([*words, "-o", content.name])
+
+
+def _spelled(options: Any) -> list[str]:
+    """Return the options of the parts as they were typed."""
+    if not isinstance(options, dict):
+        return []
+    return [f"{name}={value if _is_bare(value) else json.dumps(value)}" for name, value in options.items()]
+
+
+def _is_bare(value: Any) -> bool:
+    """Return whether something is a text that would not be read as a number or a list."""
+    if not isinstance(value, str):
+        return False
+    try:
+        json.loads(value)
+    except ValueError:
+        return True
+    return False
 
 
 def _packages(manifest: dict[str, Any]) -> list[tuple[Any, Any]]:

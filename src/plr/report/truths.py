@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEVER_AMONG", "true_candidates"]
+__all__ = ["NEVER_AMONG", "Precision", "precision_of", "true_candidates"]
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +20,32 @@ _NEAR = 1e-6
 _MOST_DECIMALS = 8
 
 
-def true_candidates(values: Floats, offsets: NDArray[np.int64], truth: Floats) -> NDArray[np.bool_]:
+class Precision(NamedTuple):
+    """How exact truths are."""
+
+    largest: float
+    """The largest of them, without its sign."""
+    decimals: int | None
+    """How many decimals they are rounded to; None where they do not seem to be rounded."""
+
+    def joined(self, other: Precision) -> Precision:
+        """Return how exact the truths of both are."""
+        decimals = None if self.decimals is None or other.decimals is None else max(self.decimals, other.decimals)
+        return Precision(max(self.largest, other.largest), decimals)
+
+
+def precision_of(truth: Floats) -> Precision:
+    """Return how exact truths are.
+
+    >>> precision_of(np.array([1.5, 2.25]))
+    Precision(largest=2.25, decimals=2)
+    """
+    return Precision(float(np.abs(truth).max()), _decimals(truth))
+
+
+def true_candidates(
+    values: Floats, offsets: NDArray[np.int64], truth: Floats, precision: Precision | None = None
+) -> NDArray[np.bool_]:
     """Return which candidates are the true labels of their rows.
 
     The nearest candidate of a row is the true one if it differs by no more than a millionth, or if it alone becomes the
@@ -32,6 +57,8 @@ def true_candidates(values: Floats, offsets: NDArray[np.int64], truth: Floats) -
     offsets : ndarray of shape (n + 1,)
         Where each row's candidates begin.
     truth : ndarray of shape (n,)
+    precision : Precision, optional
+        How exact truths are; that of those given, unless there are others beside them.
 
     Examples
     --------
@@ -41,13 +68,13 @@ def true_candidates(values: Floats, offsets: NDArray[np.int64], truth: Floats) -
     """
     rows = np.repeat(np.arange(len(truth)), np.diff(offsets))
     begin = offsets[:-1]
-    same = _SAME * max(float(np.abs(truth).max()), 1e-300)
+    largest, decimals = precision_of(truth) if precision is None else precision
+    same = _SAME * max(largest, 1e-300)
     with np.errstate(over="ignore"):
         off = np.abs(values - truth[rows])
         nearest = np.minimum.reduceat(off, begin)
         is_nearest = off <= nearest[rows] + same
     found = nearest <= np.maximum(_NEAR * np.abs(truth), same)
-    decimals = _decimals(truth)
     if decimals is not None:
         rounds = off <= 0.5 * 10.0**-decimals * (1 + _NEAR)
         # Where two different candidates become the truth, rounding does not tell which one is meant.

@@ -40,7 +40,7 @@ class Lanes(NamedTuple):
     together: Integers
     """Rows of all lanes, of all processes, in each step."""
     share: int
-    """Rows of a lane in each step."""
+    """Rows of a lane in each step but the last, which takes all that are left."""
 
 
 class Schedule(NamedTuple):
@@ -93,6 +93,8 @@ def add_gradients(
     for lane in range(count):
         begin = min(lanes.starts[lane] + step * lanes.share, lanes.starts[lane + 1])
         end = min(begin + lanes.share, lanes.starts[lane + 1])
+        if step == lanes.together.size - 1:
+            end = lanes.starts[lane + 1]
         room.gradient[:] = 0
         for at in range(begin, end, BLOCK):
             block = lanes.order[at : min(at + BLOCK, end)]

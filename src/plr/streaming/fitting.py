@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 import plr
 from plr._checks import check_seed
-from plr.errors import ParameterError
-from plr.learners import MLP, Fitted, Linear
+from plr.errors import FeatureError, ParameterError
+from plr.learners import MLP, Fitted, Linear, Module
 from plr.learners.base import Report, Task
 from plr.learners.linear import FittedLinear
 from plr.learners.mlp import FittedNetwork
@@ -133,6 +133,7 @@ def fit_folder(
         cv=regressor.cv,
         n_jobs=regressor.n_jobs,
     )
+    parts.check(ready)
     copy, size = _copy(ready, reading, found, place, engine, seed, working)
     with working("Training") as tell:
         model = parts.train(ready, found, copy, place, engine, seed, tell)
@@ -141,15 +142,16 @@ def fit_folder(
     return FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size)
 
 
-def stream_epochs(learner: Any, rows: int, batch_size: int) -> int:
-    """Return how many passes over so many rows a learner's ``epochs`` stands for.
+def stream_epochs(learner: MLP | None, rows: int, batch_size: int) -> int:
+    """Return how many passes over so many rows a network's ``epochs`` stands for; by default as many as auto's.
 
     >>> [stream_epochs(MLP(), rows, 256) for rows in (10_000, 1_000_000, 100_000_000)]
     [100, 20, 2]
     """
-    in_memory: int = learner.settings(rows).epochs
-    if learner.epochs != "auto" or in_memory > _AUTO_MOST:
-        return in_memory
+    if learner is not None:
+        in_memory = learner.settings(rows).epochs
+        if learner.epochs != "auto" or in_memory > _AUTO_MOST:
+            return in_memory
     return int(np.clip(_AUTO_STEPS // max(1, rows // batch_size), _AUTO_FEWEST, _AUTO_MOST))
 
 
@@ -167,7 +169,7 @@ class _Parts:
         named = regressor.learner
         given: Any = MLP() if isinstance(named, str) and named == "auto" else named
         learner, weighting, loss = resolve_parts(given, regressor.weighting, regressor.loss, regressor.effort, 5)
-        if not isinstance(learner, MLP | Linear):
+        if not isinstance(learner, MLP | Linear | Module):
             raise ParameterError(
                 f"{type(learner).__name__} needs all rows in memory; mlp, linear and module are trained in batches."
             )
@@ -188,10 +190,23 @@ class _Parts:
             )
         return start
 
+    def check(self, ready: Preparation) -> None:
+        """Refuse features that the learner cannot take."""
+        found = (*ready.encoding.marked, *ready.encoding.categories)
+        if isinstance(self.learner, Module) and found:
+            names = [ready.names[column] for column in found]
+            raise FeatureError(
+                f"A torch module takes numbers alone, but {', '.join(map(repr, names))} "
+                f"{'have' if len(names) > 1 else 'has'} gaps or categories; leave out what it cannot take by --ignore "
+                f"{','.join(names)}, or use mlp."
+            )
+
     def dtype(self) -> str:
         """Return the type that features are kept in."""
         if isinstance(self.learner, Linear):
             return "float64"
+        if isinstance(self.learner, Module):
+            return "float32"
         return "float64" if self.learner.dtype == "float64" else "float32"
 
     def train(
@@ -207,6 +222,8 @@ class _Parts:
         """Train on the copy."""
         if isinstance(self.learner, Linear):
             return self._train_linear(ready, copy, seed, tell)
+        if isinstance(self.learner, Module):
+            return self._train_module(ready, copy, place, engine, seed, tell)
         learner: MLP = self.learner
         settings = learner.settings(copy.rows)
         judges = ready.ready(ready.held)
@@ -225,6 +242,36 @@ class _Parts:
         training = job.training(copy)
         training.restore(engine.train(job, place, tell))
         return _fitted_network(training, ready, self.rule, judged)
+
+    def _train_module(
+        self,
+        ready: Preparation,
+        copy: ShuffledCopy,
+        place: Scratch,
+        engine: Engine,
+        seed: int,
+        tell: Callable[[int, int, float], object],
+    ) -> Fitted:
+        from plr.streaming.module import ModuleJob
+
+        learner: Module = self.learner
+        encoding = ready.encoding
+        judged = learner.validation_fraction is not None or learner.patience is not None
+        job = ModuleJob(
+            copy.folder,
+            learner,
+            self.weighting,
+            self.loss,
+            learner.epochs,
+            copy.shape.width,
+            encoding.scaling if learner.scale_features else None,
+            ready.target,
+            1.0 if learner.scale_target else label_scale(ready.ready(ready.sample).S, ready.sample.weight),
+            ready.start is not None,
+            seed,
+            ready.ready(ready.held) if judged else None,
+        )
+        return engine.train_module(job, place, tell)
 
     def _train_linear(
         self, ready: Preparation, copy: ShuffledCopy, seed: int, tell: Callable[[int, int, float], object]

@@ -15,7 +15,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from plr.datasets.files import MOST_COLUMNS
+from plr.datasets.files import MOST_COLUMNS, check_beginning
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.streaming.memory import available_memory
 
@@ -226,7 +226,7 @@ class Folder:
             with pyarrow.parquet.ParquetFile(file.path, pre_buffer=False, buffer_size=_BUFFER) as source:
                 if source.metadata.num_rows != file.rows:
                     raise _changed(file.path)
-                for batch in source.iter_batches(rows, row_groups=groups, columns=stored):
+                for batch in source.iter_batches(rows, row_groups=groups, columns=stored, use_threads=False):
                     yield _as_schema(batch, schema, keys)
         except FileNotFoundError as error:
             raise _changed(file.path) from error
@@ -297,8 +297,10 @@ def _describe(path: Path) -> tuple[pa.Schema, tuple[int, ...], int]:
     except PermissionError as error:
         raise DataError(f"{path} may not be read: permission denied.") from error
     except (pa.ArrowException, OSError) as error:
+        with path.open("rb") as file:
+            check_beginning(file.read(1000), "parquet", path)
         raise DataError(
-            f"{path} is no Parquet file, or is damaged: {str(error).splitlines()[0].rstrip('.')}."
+            f"{path} is damaged, or cut short: {str(error).splitlines()[0].partition('. ')[0].rstrip('.')}."
         ) from error
 
 

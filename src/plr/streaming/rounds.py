@@ -73,7 +73,7 @@ class Order:
 
     @property
     def share(self) -> int:
-        """Rows of a lane in a step."""
+        """Rows of a lane in a step; the last step of a round takes what is left, up to half as many more."""
         return -(-self.batch_size // self.lanes)
 
     @property
@@ -87,14 +87,20 @@ class Order:
         return self.epochs * int(self._steps_by_chunk().sum())
 
     def _steps_by_chunk(self) -> Integers:
-        found: Integers = -(-self.sizes.max(axis=1) // self.share)
+        # A step on a handful of rows would be as large as one on a whole batch, and say little.
+        found: Integers = np.maximum((self.sizes.max(axis=1) + self.share // 2) // self.share, 1)
         return found
 
     def together(self, chunk: int) -> Integers:
         """Return how many rows, of all lanes, each step of a chunk has."""
         steps = int(self._steps_by_chunk()[chunk])
-        left = self.sizes[chunk][:, None] - np.arange(steps) * self.share
-        return np.clip(left, 0, self.share).sum(axis=0)
+        return np.diff(self.bounds(chunk, steps), axis=1).sum(axis=0)
+
+    def bounds(self, chunk: int, steps: int | None = None) -> Integers:
+        """Return where each step of a chunk begins in each lane, and where the last ends: a row for each lane."""
+        steps = int(self._steps_by_chunk()[chunk]) if steps is None else steps
+        sizes = self.sizes[chunk][:, None]
+        return np.concatenate([np.minimum(np.arange(steps) * self.share, sizes), sizes], axis=1)
 
     def turns(self, first: int = 0) -> Iterator[Round]:
         """Give the rounds from number ``first`` on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from plr._checks import check_sample_weight
 from plr.candidates import CandidateSets
 from plr.datasets.targets import read_target
-from plr.errors import CandidateError, EmptySetError, ParameterError, PriorError
+from plr.errors import EmptySetError, ParameterError
 from plr.streaming.folder import Batch, File, Folder
+from plr.streaming.sets import read_sets_at
 from plr.tables import Features
-from plr.tables.candidates import read_candidates
 
 __all__ = ["Reading", "Rows"]
 
@@ -33,13 +33,15 @@ class Rows:
     """Features: numbers, NaN where missing, and texts."""
     S: CandidateSets
     weight: Floats | None
-    left_out: int
+    left_out: int = 0
     """Rows without a candidate among them."""
+    mended: tuple[tuple[str, str, int, str], ...] = ()
+    """Cells that count as missing: what `plr.tables.kinds.Mended` is made of."""
 
     def take(self, places: NDArray[np.int64]) -> Rows:
         """Return some of them."""
         weight = None if self.weight is None else self.weight[places]
-        return Rows(self.index[places], self.X.take(pa.array(places)), self.S[places], weight, 0)
+        return Rows(self.index[places], self.X.take(pa.array(places)), self.S[places], weight)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Rows]) -> Rows:
@@ -50,7 +52,6 @@ class Rows:
             pa.concat_tables([part.X for part in parts]),
             CandidateSets.concatenate([part.S for part in parts]),
             np.concatenate(weights) if weights else None,
-            0,
         )
 
 
@@ -69,8 +70,6 @@ class Reading:
         The column of sample weights.
     drop_empty : bool
         Whether rows without a candidate are left out; else they are an error.
-    notes : dict
-        What had to be mended, in words, by column; filled on the way, the first of each.
     """
 
     folder: Folder
@@ -79,7 +78,6 @@ class Reading:
     prior: tuple[str, ...] = ()
     weights: str | None = None
     drop_empty: bool = False
-    notes: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def columns(self) -> list[str]:
@@ -89,7 +87,7 @@ class Reading:
 
     def rows(self, files: Sequence[File] | None = None) -> Iterator[Rows]:
         """Give the rows of some files, or of all, a batch at a time; batches without any are passed over."""
-        for batch in self.folder.batches(self.columns, files):
+        for batch in self.folder.batches(self.columns, files, self.folder.batch_rows):
             found = self.read(batch)
             if len(found.index) or found.left_out:
                 yield found
@@ -97,7 +95,9 @@ class Reading:
     def read(self, batch: Batch) -> Rows:
         """Return the rows of a batch."""
         first, table = batch
-        sets = self._sets(batch)
+        sets = read_sets_at(
+            table, self.target, self.folder.path, lambda row: self.folder.place(first + row), self.prior
+        )
         kept = np.arange(table.num_rows) if sets.kept is None else sets.kept
         left = table.num_rows - len(kept)
         if left and not self.drop_empty:
@@ -112,9 +112,7 @@ class Reading:
         def place(row: int) -> str:
             return self.folder.place(first + int(kept[row]))
 
-        X, notes = self.features.apply(table, self.folder.path, place=place)
-        for note in notes:
-            self.notes.setdefault(note.partition(":")[0], note)
+        X, notes = self.features.apply(table, self.folder.path, place=place, some=True)
         weight = None
         if self.weights is not None and len(kept):
             weight = read_target(table, self.weights, self.folder.path, place)
@@ -125,40 +123,5 @@ class Reading:
                 )
             if weight.any():
                 weight = check_sample_weight(weight, len(weight))
-        return Rows(first + kept, X, sets, weight, left)
-
-    def _sets(self, batch: Batch) -> CandidateSets:
-        first, table = batch
-        try:
-            return read_candidates(table, self.target, prior=self.prior, empty="drop")
-        except (CandidateError, PriorError) as error:
-            row = self._first_wrong(table)
-            where = self.folder.place(first) if row is None else self.folder.place(first + row)
-            since = "in the rows from " if row is None else ""
-            text = str(error)
-            if row is not None:
-                text = _message(table.slice(row, 1), self.target, self.prior) or text
-            raise type(error)(f"{self.folder.path}: {since}{where}: {text}") from error
-
-    def _first_wrong(self, table: pa.Table) -> int | None:
-        """Return the first row that alone cannot be read; None where each can."""
-        low, high = 0, table.num_rows
-        if _message(table, self.target, self.prior) is None:
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            if _message(table.slice(low, middle - low), self.target, self.prior) is not None:
-                high = middle
-            elif _message(table.slice(middle, high - middle), self.target, self.prior) is not None:
-                low = middle
-            else:
-                return None
-        return low
-
-
-def _message(table: pa.Table, target: Sequence[str], prior: Sequence[str]) -> str | None:
-    try:
-        read_candidates(table, target, prior=prior, empty="drop")
-    except (CandidateError, PriorError) as error:
-        return str(error)
-    return None
+        mended = tuple((note.column, note.kind, note.cells, note.first) for note in notes)
+        return Rows(first + kept, X, sets, weight, left, mended)

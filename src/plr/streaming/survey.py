@@ -15,6 +15,7 @@ from plr.learners.columns import Columns
 from plr.learners.encoding import MOST_CATEGORIES, Encoding
 from plr.learners.scaling import Affine
 from plr.streaming.rows import Rows
+from plr.tables.kinds import Mended
 from plr.weighting.rule import frozen
 
 __all__ = ["Moments", "Survey", "is_category", "matrix", "survey"]
@@ -98,6 +99,8 @@ class Survey:
         For each feature of texts, the weight of each text.
     chosen : list of Rows
         The rows that were asked for.
+    mended : dict
+        How many cells of a column count as missing, by column and by what they are not, and the first of them.
     """
 
     rows: int = 0
@@ -111,6 +114,7 @@ class Survey:
     labels: Moments | None = None
     counts: dict[str, dict[str, float]] = field(default_factory=dict)
     chosen: list[Rows] = field(default_factory=list)
+    mended: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
     def add(self, other: Survey) -> None:
         """Take in what was found of further rows."""
@@ -134,6 +138,13 @@ class Survey:
                 kept = sorted(mine, key=lambda text: (-mine[text], text))[: _MOST_COUNTED // 2]
                 self.counts[name] = {text: mine[text] for text in kept}
         self.chosen.extend(other.chosen)
+        for which, (cells, first) in other.mended.items():
+            known = self.mended.get(which)
+            self.mended[which] = (cells, first) if known is None else (known[0] + cells, known[1])
+
+    def notes(self) -> list[str]:
+        """Return in words what had to be mended."""
+        return [Mended(column, kind, cells, first) for (column, kind), (cells, first) in self.mended.items()]
 
     def columns(self, names: Sequence[str]) -> Columns | None:
         """Return how texts become numbers; None where there are no texts."""
@@ -220,7 +231,8 @@ def matrix(X: pa.Table, columns: Columns | None) -> Floats:
 
 
 def _look(rows: Rows, choose: NDArray[np.int64] | None) -> Survey:
-    found = Survey(rows=len(rows.index), left_out=rows.left_out)
+    mended = {(column, kind): (cells, first) for column, kind, cells, first in rows.mended}
+    found = Survey(rows=len(rows.index), left_out=rows.left_out, mended=mended)
     if not found.rows:
         return found
     S, weight = rows.S, rows.weight
@@ -260,4 +272,4 @@ def _small_copy(rows: Rows) -> Rows:
     S = rows.S
     prior = None if S.prior is None else frozen(S.prior.copy())
     sets = type(S)(frozen(S.values.copy()), frozen(S.offsets.copy()), prior)
-    return Rows(rows.index, rows.X, sets, rows.weight, 0)
+    return Rows(rows.index, rows.X, sets, rows.weight)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ from plr.streaming.scratch import Scratch
 from plr.streaming.shuffled import Prepared, ShuffledCopy
 from plr.weighting import Posterior
 from plr.weighting.rule import NOTHING, Rule
+
+if TYPE_CHECKING:
+    from plr.learners.module import FittedModule
+    from plr.streaming.module import ModuleJob
 
 __all__ = ["SECONDS_BETWEEN_SAVES", "Engine", "Here", "NetworkJob"]
 
@@ -106,6 +110,10 @@ class Engine(Protocol):
         """Train, from where an earlier attempt has come to, and return where training stands in the end."""
         ...
 
+    def train_module(self, job: ModuleJob, scratch: Scratch, callback: Callback | None) -> FittedModule:
+        """Train a torch module, from where an earlier attempt has come to."""
+        ...
+
 
 class Here:
     """All work is done by this process."""
@@ -138,3 +146,11 @@ class Here:
         finally:
             copy.close()
         return training.state()
+
+    def train_module(self, job: ModuleJob, scratch: Scratch, callback: Callback | None) -> FittedModule:
+        """Train a torch module, from where an earlier attempt has come to."""
+        copy = ShuffledCopy(job.copy)
+        try:
+            return job.run(copy, scratch.path / "module.pt", tell=callback)
+        finally:
+            copy.close()

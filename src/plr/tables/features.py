@@ -15,7 +15,19 @@ from numpy.typing import NDArray
 from plr.datasets.targets import place_of_row
 from plr.errors import DataError
 from plr.tables.dates import PARTS
-from plr.tables.kinds import KINDS, Column, plain, to_category, to_dates, to_numbers, to_seconds, to_truth, what_is
+from plr.tables.kinds import (
+    KINDS,
+    Column,
+    Mended,
+    plain,
+    settled,
+    to_category,
+    to_dates,
+    to_numbers,
+    to_seconds,
+    to_truth,
+    what_is,
+)
 
 __all__ = ["Column", "Features", "learn_features"]
 
@@ -55,7 +67,8 @@ class Features:
         *,
         place: Callable[[int], str] | None = None,
         roles: Collection[str] = (),
-    ) -> tuple[pa.Table, list[str]]:
+        some: bool = False,
+    ) -> tuple[pa.Table, list[Mended]]:
         """Return a table's features, and in words what had to be done to make them.
 
         Parameters
@@ -68,22 +81,31 @@ class Features:
             Says where a row is, for messages; for a table that is a part of what was read.
         roles : collection of str
             Columns that are known to be something else, such as the target.
+        some : bool, default=False
+            Whether there are more rows than these, so that a column without one right cell here is no mistake.
 
         Returns
         -------
         features : pyarrow.Table
             Numbers, NaN where missing, and texts, null where missing.
-        notes : list of str
+        notes : list of Mended
+            Texts.
         """
         check_present(table, [column.name for column in self.used], source, roles)
         made: dict[str, Any] = {}
-        notes: list[str] = []
+        notes: list[Mended] = []
         for column in self.used:
-            for name, values in _read(column, table, notes).items():
+            for name, values in _read(column, table, notes, some).items():
                 made[name] = values
                 if isinstance(values, np.ndarray):
                     _check_size(values, column, source, place or (lambda row: place_of_row(row, table, source)))
         return pa.table(made), notes
+
+    def settled(self, table: pa.Table) -> Features:
+        """Return features that read the texts of every batch alike: as they are written in some rows."""
+        return Features(
+            tuple(settled(column, table[column.name]) if column.features else column for column in self.columns)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and texts that `from_dict` reads."""
@@ -188,15 +210,15 @@ def _without_clashes(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     return tuple(out)
 
 
-def _read(column: Column, table: pa.Table, notes: list[str]) -> dict[str, Any]:
+def _read(column: Column, table: pa.Table, notes: list[Mended], some: bool) -> dict[str, Any]:
     cells = plain(table[column.name])
     if column.kind == "date":
-        times = to_dates(cells, column, notes)
+        times = to_dates(cells, column, notes, some=some)
         return {feature: PARTS[feature.rpartition(": ")[2].rstrip("_")](times) for feature in column.features}
-    readers: dict[str, Callable[[Any, Column, list[str]], Any]] = {
+    readers: dict[str, Callable[..., Any]] = {
         "number": to_numbers,
         "boolean": to_truth,
         "category": to_category,
         "clock": to_seconds,
     }
-    return {column.features[0]: readers[column.kind](cells, column, notes)}
+    return {column.features[0]: readers[column.kind](cells, column, notes, some=some)}

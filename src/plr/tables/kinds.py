@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,19 @@ from plr.errors import DataError
 from plr.tables.dates import date_parts, has_clock, is_date, seconds, to_timestamp
 from plr.tables.texts import date_format, is_text, likeliest_date_format, number_form, texts_to_dates, texts_to_numbers
 
-__all__ = ["KINDS", "Column", "plain", "to_category", "to_dates", "to_numbers", "to_seconds", "to_truth", "what_is"]
+__all__ = [
+    "KINDS",
+    "Column",
+    "Mended",
+    "plain",
+    "settled",
+    "to_category",
+    "to_dates",
+    "to_numbers",
+    "to_seconds",
+    "to_truth",
+    "what_is",
+]
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +62,58 @@ class Column:
     features: tuple[str, ...]
     form: str = ""
     note: str = ""
+
+
+class Mended(str):
+    """A sentence about cells of one column that count as missing.
+
+    Attributes
+    ----------
+    column : str
+    kind : {"number", "date", "category"}
+        What they are not.
+    cells : int
+        How many there are.
+    first : str
+        The first of them.
+
+    Examples
+    --------
+    >>> print(Mended("size", "number", 1, "?").joined(Mended("size", "number", 1500, "n.a.")))
+    Column 'size': 1,501 cells such as '?' are no number and count as missing.
+    """
+
+    column: str
+    kind: str
+    cells: int
+    first: str
+
+    def __new__(cls, column: str, kind: str, cells: int, first: str) -> Mended:
+        """Make the sentence."""
+        sentence = _SENTENCES[kind][cells > 1].format(column=column, cells=cells, first=first)
+        made = super().__new__(cls, sentence)
+        made.column, made.kind, made.cells, made.first = column, kind, cells, first
+        return made
+
+    def joined(self, other: Mended) -> Mended:
+        """Return one sentence about the cells of both, which are of the same column."""
+        return Mended(self.column, self.kind, self.cells + other.cells, self.first)
+
+
+_SENTENCES = {
+    "number": (
+        "Column {column!r}: 1 cell such as {first!r} is no number and counts as missing.",
+        "Column {column!r}: {cells:,} cells such as {first!r} are no number and count as missing.",
+    ),
+    "date": (
+        "Column {column!r}: 1 cell, {first!r}, is no such date and counts as missing.",
+        "Column {column!r}: {cells:,} cells such as {first!r} count as missing.",
+    ),
+    "category": (
+        "Column {column!r}: 1 cell, {first!r}, was not in training and counts as missing.",
+        "Column {column!r}: {cells:,} cells such as {first!r} were not in training and count as missing.",
+    ),
+}
 
 
 def plain(cells: Any) -> Any:
@@ -89,27 +153,38 @@ def what_is(name: str, cells: Any) -> Column:
     return _left_out(name, f"has the type {kind}, which is neither number, text nor date")
 
 
-def to_numbers(cells: Any, column: Column, notes: list[str]) -> Floats:
-    """Read cells of a column that held numbers in training."""
+def settled(column: Column, cells: Any) -> Column:
+    """Return a column that says how its texts are written, told from some of its cells where training did not tell.
+
+    >>> settled(Column("size", "number", ("size",)), pa.chunked_array([["1,250", "980"]])).form
+    'thousands'
+    """
+    cells = plain(cells)
+    if column.form or not is_text(cells.type):
+        return column
+    if column.kind == "number":
+        return replace(column, form=number_form(cells) or "plain")
+    return replace(column, form=likeliest_date_format(cells)) if column.kind == "date" else column
+
+
+def to_numbers(cells: Any, column: Column, notes: list[Mended], *, some: bool = False) -> Floats:
+    """Read cells of a column that held numbers in training; unless they are but some, one at least must be a number."""
     if is_text(cells.type):
         form = column.form or number_form(cells) or "plain"
         cells, wrong, first = texts_to_numbers(cells, form)
-        if wrong and cells.null_count == len(cells):
+        if wrong and cells.null_count == len(cells) and not some:
             raise DataError(f"Column {column.name!r} held numbers in training and holds texts such as {first!r} now.")
         if wrong:
-            notes.append(
-                f"Column {column.name!r}: {wrong} cell{'s' if wrong > 1 else ''} such as {first!r} "
-                f"{'are' if wrong > 1 else 'is'} no number and count{'' if wrong > 1 else 's'} as missing."
-            )
+            notes.append(Mended(column.name, "number", wrong, first))
     elif is_date(cells.type) or pa.types.is_nested(cells.type):
         raise DataError(f"Column {column.name!r} held numbers in training and has the type {cells.type} now.")
     return _floats(cells)
 
 
-def to_truth(cells: Any, column: Column, notes: list[str]) -> Floats:
+def to_truth(cells: Any, column: Column, notes: list[Mended], *, some: bool = False) -> Floats:
     """Read cells of a column that held true and false in training."""
     if not is_text(cells.type):
-        return to_numbers(cells, column, notes)
+        return to_numbers(cells, column, notes, some=some)
     folded = [None if cell is None else cell.strip().lower() for cell in cells.to_pylist()]
     known: dict[str | None, float] = {None: np.nan}
     known.update(dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0))
@@ -119,34 +194,34 @@ def to_truth(cells: Any, column: Column, notes: list[str]) -> Floats:
     return np.array([known[cell] for cell in folded], dtype=np.float64)
 
 
-def to_seconds(cells: Any, column: Column, notes: list[str]) -> Floats:
+def to_seconds(cells: Any, column: Column, notes: list[Mended], *, some: bool = False) -> Floats:
     """Read cells of a column that held times of day or lengths of time in training."""
     if pa.types.is_null(cells.type):
-        return to_numbers(cells, column, notes)
+        return to_numbers(cells, column, notes, some=some)
     if not has_clock(cells.type):
         raise DataError(f"Column {column.name!r} held times in training and has the type {cells.type} now.")
     return seconds(cells)
 
 
-def to_category(cells: Any, column: Column, _: list[str]) -> Any:
+def to_category(cells: Any, column: Column, _: list[Mended], *, some: bool = False) -> Any:  # noqa: ARG001
     """Read cells of a column that held categories in training: anything has a text."""
     if pa.types.is_nested(cells.type):
         raise DataError(f"Column {column.name!r} held texts in training and has the type {cells.type} now.")
     return pc.utf8_trim_whitespace(cells.cast(pa.string()))
 
 
-def to_dates(cells: Any, column: Column, notes: list[str]) -> Any:
-    """Read cells of a column that held dates in training."""
+def to_dates(cells: Any, column: Column, notes: list[Mended], *, some: bool = False) -> Any:
+    """Read cells of a column that held dates in training; unless they are but some, one at least must be a date."""
     if is_text(cells.type):
         given = cells
         cells = texts_to_dates(cells, column.form or likeliest_date_format(cells))
         wrong = given.filter(pc.and_(given.is_valid(), pc.is_null(cells)))
-        if len(wrong) and len(wrong) == len(given) - given.null_count:
+        if len(wrong) and len(wrong) == len(given) - given.null_count and not some:
             raise DataError(
                 f"Column {column.name!r} held dates in training and holds texts such as {wrong[0].as_py()!r} now."
             )
         if len(wrong):
-            notes.append(f"Column {column.name!r}: {len(wrong)} cells such as {wrong[0].as_py()!r} count as missing.")
+            notes.append(Mended(column.name, "date", len(wrong), str(wrong[0].as_py())))
     elif pa.types.is_null(cells.type):
         cells = pa.nulls(len(cells), pa.timestamp("s"))
     elif not is_date(cells.type):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -60,6 +61,9 @@ class PosteriorLoss(CandidateLoss):
 
     scale: Tensor
     missing: Tensor
+    add_up: Callable[[Tensor], None] | None = None
+    """Adds a tensor up over the processes that train together, in place; the noise is then learned from all their
+    rows."""
 
     def __init__(
         self,
@@ -175,7 +179,7 @@ class PosteriorLoss(CandidateLoss):
         if self._learns_missing and own:
             # Given weights sum to one, and say nothing about it.
             missing = self.missing.to(values.dtype)
-            share = (1.0 - _mean(weights.sum(1), importance)).clamp(0.0, _MOST_MISSING)
+            share = (1.0 - self._mean(weights.sum(1), importance)).clamp(0.0, _MOST_MISSING)
             share = torch.where(torch.isfinite(share), share, missing)
             self.missing.copy_(missing + self.momentum * (share - missing))
         self.scale.copy_(self._scale_of(before + self.momentum * (found - before)))
@@ -192,8 +196,17 @@ class PosteriorLoss(CandidateLoss):
             scale = self.scale.to(values.dtype)
             ratio = residual / scale
             parts = (self.degrees + 1.0) * scale * scale / (1.0 + self.degrees / (ratio * ratio))
-        spread = _mean((weights * parts).sum(1), importance)
-        return spread / _mean(weights.sum(1), importance) if self._may_miss else spread
+        spread = self._mean((weights * parts).sum(1), importance)
+        return spread / self._mean(weights.sum(1), importance) if self._may_miss else spread
+
+    def _mean(self, rows: Tensor, importance: Tensor | None) -> Tensor:
+        if self.add_up is None:
+            return _mean(rows, importance)
+        total = rows.sum() if importance is None else (rows * importance).sum()
+        count = torch.full_like(total, len(rows)) if importance is None else importance.sum().to(total.dtype)
+        both = torch.stack([total, count])
+        self.add_up(both)
+        return both[0] / both[1]
 
     def _scale_of(self, spread: Tensor) -> Tensor:
         scale = spread if self.noise == "laplace" else spread.sqrt()

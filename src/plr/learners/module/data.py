@@ -39,6 +39,8 @@ class TrainingBatch(NamedTuple):
     log_q: Tensor | None = None
     fixed: Tensor | None = None
     sample_weight: Tensor | None = None
+    rows_in_all: int | None = None
+    """Rows of the step in all processes that train together; those here, unless given."""
 
 
 class Source(Protocol):

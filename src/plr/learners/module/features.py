@@ -181,7 +181,10 @@ def plain_features(X: Any) -> Any:
         return _finite(X, torch.isfinite(X) if X.is_floating_point() else None)
     if hasattr(X, "toarray"):
         return X.tocsr()
-    if hasattr(X, "to_numpy"):
+    if hasattr(X, "column_names") and hasattr(X, "to_pydict"):
+        # A table of Arrow's: a column without numbers makes an array of objects, which is refused below.
+        X = np.column_stack([np.asarray(column) for column in X.columns])
+    elif hasattr(X, "to_numpy"):
         X = _array_of_frame(X)
     if isinstance(X, list | tuple):
         X = _array_of(X)

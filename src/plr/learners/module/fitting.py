@@ -43,7 +43,7 @@ from plr.weighting import Posterior, Weighting, get_weighting
 if TYPE_CHECKING:
     from plr.learners.module.learner import Module
 
-__all__ = ["fit_pairs", "fit_task"]
+__all__ = ["Surroundings", "begin", "fit_pairs", "fit_task", "label_type", "train"]
 
 # The first third of the epochs trains on the weights of a start, where there is one.
 _START_SHARE = 3
@@ -59,8 +59,8 @@ def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
     X, S = plain_features(task.X), task.S
     width = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) == 2 else None
     with exclusive(device, settings.threads):
-        net = _begin(learner, width, device, task.seed)
-        labels = _label_type(net)
+        net = begin(learner, width, device, task.seed)
+        labels = label_type(net)
         target = learn_target(S, task.sample_weight, learner.scale_target, labels != torch.float64)
         scaling = learn_feature_scaling(X, task.sample_weight) if learner.scale_features else None
         reader = FeatureReader(float_type(net), scaling, settings.loader.get("collate_fn"), floats=holds_floats(X))
@@ -86,8 +86,8 @@ def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
             settings.epochs // _START_SHARE if task.start is not None else 0,
             task.callback,
         )
-        surroundings = _Surroundings(reader, target, (*given, *judged))
-        return _train(learner, settings, net, device, material, task.rule.weighting, task.rule.loss, surroundings)
+        surroundings = Surroundings(reader, target, (*given, *judged))
+        return train(learner, settings, net, device, material, task.rule.weighting, task.rule.loss, surroundings)
 
 
 def fit_pairs(
@@ -107,8 +107,8 @@ def fit_pairs(
         # Datasets may draw random numbers as well.
         seed_everything(device, seed, 2)
         first, S = peek(dataset)
-        net = _begin(learner, None, device, seed)
-        labels = _label_type(net)
+        net = begin(learner, None, device, seed)
+        labels = label_type(net)
         target = learn_target(S, None, learner.scale_target, labels != torch.float64)
         nested, floats = isinstance(first, tuple | list), holds_floats(first)
         reader = FeatureReader(float_type(net), None, settings.loader.get("collate_fn"), True, nested, floats)
@@ -129,11 +129,11 @@ def fit_pairs(
             seed,
             callback=callback,
         )
-        surroundings = _Surroundings(reader, target, (S.values, S.offsets, S.prior))
-        return _train(learner, settings, net, device, material, rule, get_loss(loss), surroundings)
+        surroundings = Surroundings(reader, target, (S.values, S.offsets, S.prior))
+        return train(learner, settings, net, device, material, rule, get_loss(loss), surroundings)
 
 
-class _Surroundings(NamedTuple):
+class Surroundings(NamedTuple):
     """How features and labels come to and from the module, and what tells them apart from others."""
 
     reader: FeatureReader
@@ -141,12 +141,13 @@ class _Surroundings(NamedTuple):
     data: tuple[Any, ...]
 
 
-def _begin(learner: Module, width: int | None, device: torch.device, seed: int) -> nn.Module:
+def begin(learner: Module, width: int | None, device: torch.device, seed: int) -> nn.Module:
+    """Make the module on the device, as the seed decides."""
     seed_everything(device, seed, 0)
     return make_module(learner.module, width).to(device)
 
 
-def _train(
+def train(
     learner: Module,
     settings: Settings,
     net: nn.Module,
@@ -154,8 +155,9 @@ def _train(
     material: Material,
     weighting: Weighting,
     loss: Loss,
-    surroundings: _Surroundings,
+    surroundings: Surroundings,
 ) -> FittedModule:
+    """Train a module that has just begun."""
     steps = material.source.steps
     pointwise = loss if learner.loss is None else learner.loss
     rounds = _UNKNOWN_ROUND if steps is None else min(max(steps, 1), _SLOWEST_ROUND)
@@ -218,5 +220,6 @@ def _fill_in(net: nn.Module, source: Source, device: torch.device, autocast: boo
     call_module(net, batch.features, len(batch.candidates), device, autocast)
 
 
-def _label_type(net: nn.Module) -> torch.dtype:
+def label_type(net: nn.Module) -> torch.dtype:
+    """Return what labels are kept in for a module."""
     return torch.float64 if float_type(net) == torch.float64 else torch.float32

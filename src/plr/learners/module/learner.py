@@ -27,9 +27,9 @@ class Module(Learner):
     """A model of PyTorch's.
 
     X may be an array or tensor of any number of dimensions (floats are handed on in the module's own type, whole
-    numbers as int64), a sparse matrix, a frame of numbers, or a map-style dataset whose items are the features. A batch
-    that is a mapping is given to the module by keywords, a sequence of tensors one by one. The module returns one
-    number per row, of shape (n,) or (n, 1): the label, scaled by default.
+    numbers as int64), a sparse matrix, a frame or Arrow table of numbers, or a map-style dataset whose items are the
+    features. A batch that is a mapping is given to the module by keywords, a sequence of tensors one by one. The
+    module returns one number per row, of shape (n,) or (n, 1): the label, scaled by default.
 
     Parameters
     ----------

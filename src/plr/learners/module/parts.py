@@ -33,6 +33,7 @@ __all__ = [
     "make_module",
     "make_optimizer",
     "make_scheduler",
+    "required_arguments",
     "seed_everything",
 ]
 
@@ -83,7 +84,7 @@ def make_module(given: Any, features: int | None) -> nn.Module:
     if not callable(given):
         raise ParameterError(f"module must be a torch.nn.Module or a function that makes one, got {given!r}.")
     name = getattr(given, "__name__", repr(given))
-    if _required_arguments(given) == 0:
+    if required_arguments(given) == 0:
         made = given()
     elif features is None:
         raise ParameterError(
@@ -180,7 +181,8 @@ def make_criterion(weighting: Weighting, loss: Any, score: Any, initial_scale: f
     )
 
 
-def _required_arguments(function: Callable[..., Any]) -> int:
+def required_arguments(function: Callable[..., Any]) -> int:
+    """Return how many arguments a function cannot do without."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

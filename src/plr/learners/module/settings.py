@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from plr._parameters import check_choice, check_integer, check_number
 from plr.errors import ParameterError
+from plr.learners.module.left_out import check_complete
 
 if TYPE_CHECKING:
     from plr.learners.module.learner import Module
@@ -55,6 +56,7 @@ class Settings:
 
 def check_settings(given: Module) -> Settings:
     """Check the parameters that need no PyTorch to be judged."""
+    check_complete(given)
     return Settings(
         optimizer=given.optimizer,
         learning_rate=check_number("learning_rate", given.learning_rate, low=0.0, open_low=True),

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -31,11 +31,23 @@ from plr.torch import CandidateLoss, PosteriorLoss
 from plr.weighting import Posterior, Rule
 from plr.weighting.rule import NOTHING
 
-__all__ = ["Material", "Progress", "Training"]
+__all__ = ["Material", "Progress", "Together", "Training"]
 
 Floats = NDArray[np.float64]
 # Below this the noise of the validation rows has collapsed, as in the compiled network's own judgement.
 _NARROWEST = 1e-12
+
+
+class Together(Protocol):
+    """Processes that train the same module, each on some rows of every batch."""
+
+    number: int
+    """Which of them this is."""
+    processes: int
+
+    def add(self, tensor: Tensor) -> None:
+        """Replace a tensor by the sum of all processes' tensors."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,8 @@ class Material:
     fixed_epochs : int
         For so many epochs the weights are those of a start.
     callback : callable or None
+    together : Together or None
+        The processes that train together; None where there is one.
     """
 
     source: Source
@@ -62,6 +76,7 @@ class Material:
     seed: int
     fixed_epochs: int = 0
     callback: Callable[[int, int, float], object] | None = None
+    together: Together | None = None
 
 
 @dataclass
@@ -121,10 +136,12 @@ class Training:
         self._good: list[Tensor] = []
         missing = float(Rule(noise, Squared()).initial_state()[MISSING])
         self.progress = Progress(noise=material.scale, missing=missing)
+        if material.together is not None and isinstance(self.criterion, PosteriorLoss):
+            self.criterion.add_up = material.together.add
 
     def run(self) -> Progress:
         """Train to the end, from the checkpoint on where there is one."""
-        settings, progress = self._settings, self.progress
+        settings, progress, together = self._settings, self.progress, self._material.together
         if self._material.validation is not None:
             _check_judges(self._material.validation.steps)
         self._take_up()
@@ -138,7 +155,7 @@ class Training:
             if isinstance(self._scheduler, ReduceLROnPlateau):
                 self._scheduler.step(loss if score is None else score)
             progress.epoch += 1
-            if settings.checkpoint is not None:
+            if settings.checkpoint is not None and (together is None or together.number == 0):
                 write_checkpoint(settings.checkpoint, self._identity, self._state())
             if self._material.callback is not None:
                 self._material.callback(progress.epoch, settings.epochs, loss)
@@ -157,8 +174,12 @@ class Training:
         for step, batch in enumerate(self._material.source.batches(epoch)):
             batch = on_device(batch, self._device)
             rows = len(batch.candidates)
-            total += rows * self._step(batch, epoch, step)
+            total += (batch.rows_in_all or rows) * self._step(batch, epoch, step)
             weight += rows if batch.sample_weight is None else float(batch.sample_weight.sum())
+        if self._material.together is not None:
+            every = torch.tensor([weight], dtype=torch.float64, device=self._device)
+            self._material.together.add(every)
+            weight = float(every)
         if weight == 0.0:
             raise CandidateError("The dataset has no rows to fit, or no whole batch of them with drop_last; give some.")
         # The last step comes after the last loss.
@@ -180,25 +201,23 @@ class Training:
             self._optimizer.zero_grad(set_to_none=True)
             prediction = call_module(self._call, batch.features, rows, self._device, self._settings.autocast)
             self.criterion.train(not values)
-            loss = (
-                self.criterion(
-                    prediction,
-                    batch.candidates,
-                    batch.mask,
-                    batch.prior,
-                    batch.sample_weight,
-                    log_q=batch.log_q,
-                    weights=fixed,
-                ).sum()
-                / rows
-            )
-            value = float(loss.detach())
+            loss = self.criterion(
+                prediction,
+                batch.candidates,
+                batch.mask,
+                batch.prior,
+                batch.sample_weight,
+                log_q=batch.log_q,
+                weights=fixed,
+            ).sum() / (batch.rows_in_all or rows)
+            value = float(self._added(loss.detach().clone()))
             if not math.isfinite(value):
                 raise self._diverged(f"The loss became {value}", epoch, step)
             if not values:
                 self._remember()
             values.append(value)
             loss.backward()
+            self._add_gradients()
             if self._settings.clip is not None:
                 nn.utils.clip_grad_norm_(self._trained, self._settings.clip)
             return loss.detach()
@@ -207,6 +226,26 @@ class Training:
         if self._scheduler is not None and not isinstance(self._scheduler, ReduceLROnPlateau):
             self._scheduler.step()
         return values[0]
+
+    def _added(self, part: Tensor) -> Tensor:
+        """Return a tensor added up over the processes that train together."""
+        if self._material.together is not None:
+            self._material.together.add(part)
+        return part
+
+    def _add_gradients(self) -> None:
+        """Add up the gradients of all processes: each has divided by the rows of all."""
+        if self._material.together is None:
+            return
+        for parameter in self._trained:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        flat = torch.cat([part.grad.reshape(-1) for part in self._trained])
+        self._material.together.add(flat)
+        at = 0
+        for parameter in self._trained:
+            parameter.grad.copy_(flat[at : at + parameter.numel()].view_as(parameter))
+            at += parameter.numel()
 
     def _validate(self, rows: Source) -> float:
         progress = self.progress

@@ -1,0 +1,239 @@
+"""A torch module trained on the rounds of a shuffled copy: its steps as batches that the module learner takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from plr.learners.base import Report
+from plr.learners.module.data import TrainingBatch
+from plr.learners.module.features import FeatureReader
+from plr.learners.module.fitted import FittedModule
+from plr.learners.module.fitting import Surroundings, begin, label_type, train
+from plr.learners.module.forward import find_device, float_type
+from plr.learners.module.learner import Module
+from plr.learners.module.parts import exclusive, make_module
+from plr.learners.module.settings import check_settings
+from plr.learners.module.training import Material, Together
+from plr.learners.scaling import Affine
+from plr.losses import Loss
+from plr.streaming.ahead import ahead
+from plr.streaming.rounds import Order, Round, RoundRows, rounds_of
+from plr.streaming.shuffled import Prepared, ShuffledCopy
+from plr.torch.batches import spread
+from plr.weighting import Weighting
+
+__all__ = ["ModuleJob"]
+
+Integers = NDArray[np.int64]
+Rounds = Callable[[ShuffledCopy, Order, int], Iterator[tuple[Round, RoundRows]]]
+
+_START_SHARE = 3
+
+
+@dataclass(frozen=True)
+class ModuleJob:
+    """A module to be trained; all that other processes need to know.
+
+    Attributes
+    ----------
+    copy : Path
+        The folder of the shuffled copy.
+    learner : Module
+    weighting : Weighting
+    loss : Loss
+    epochs : int
+    columns : int
+    scaling : Affine or None
+        Of the features, undone in the copy.
+    target : Affine
+    scale : float
+        Standard deviation of the labels as the module sees them.
+    started : bool
+        Whether candidates have the weights of a start.
+    seed : int
+    judges : Prepared or None
+        Rows to choose the best epoch by.
+    """
+
+    copy: Path
+    learner: Module
+    weighting: Weighting
+    loss: Loss
+    epochs: int
+    columns: int
+    scaling: Affine | None
+    target: Affine
+    scale: float
+    started: bool
+    seed: int
+    judges: Prepared | None = field(default=None, repr=False)
+
+    def order(self, copy: ShuffledCopy) -> Order:
+        """Return what is trained on when."""
+        return Order(copy.sizes, self.epochs, self.learner.batch_size, self.seed)
+
+    def run(
+        self,
+        copy: ShuffledCopy,
+        checkpoint: Path,
+        *,
+        lanes: tuple[int, int] | None = None,
+        together: Together | None = None,
+        rounds: Rounds = rounds_of,
+        callback: Callable[[int, int, float], object] | None = None,
+        tell: Callable[[int, int, float], object] | None = None,
+    ) -> FittedModule:
+        """Train, from the checkpoint on where there is one.
+
+        Parameters
+        ----------
+        copy : ShuffledCopy
+        checkpoint : Path
+            Written after each epoch.
+        lanes : (int, int), optional
+            Those of this process, from the first to before the second; all of them by default.
+        together : Together, optional
+            The processes that train together.
+        rounds : callable
+            Gives the rounds of an order from some number on.
+        callback : callable, optional
+            Called after each epoch.
+        tell : callable, optional
+            Called with ``(steps done, steps in all, nan)`` after each round.
+        """
+        settings = replace(check_settings(self.learner), epochs=self.epochs, checkpoint=checkpoint)
+        device = find_device(settings.device)
+        order = self.order(copy)
+        own = (0, order.lanes) if lanes is None else lanes
+        with exclusive(device, settings.threads):
+            net = begin(self.learner, self.columns, device, self.seed)
+            kind = label_type(net)
+            reader = FeatureReader(float_type(net), self.scaling, None, floats=True)
+            source = _CopySource(copy, order, own, rounds, reader.dtype, kind, tell)
+            judges = None if self.judges is None else _HeldSource(self.judges, reader.dtype, kind)
+            material = Material(
+                source,
+                judges,
+                self.scale,
+                self.seed,
+                self.epochs // _START_SHARE if self.started else 0,
+                callback,
+                together,
+            )
+            surroundings = Surroundings(reader, self.target, (copy.sizes,))
+            return train(self.learner, settings, net, device, material, self.weighting, self.loss, surroundings)
+
+    def told(self, fitted: FittedModule) -> dict[str, NDArray[Any]]:
+        """Return how a training went, as arrays, for `fitted`."""
+        report = fitted.report
+        return {
+            "rounds": np.array([report.rounds, -1 if report.best_round is None else report.best_round]),
+            "loss": report.loss,
+            "noise_scale": report.noise_scale,
+            "validation": report.validation,
+        }
+
+    def fitted(self, weights: dict[str, Any], told: dict[str, NDArray[Any]]) -> FittedModule:
+        """Return the trained module from its weights and from how its training went."""
+        settings = check_settings(self.learner)
+        net = make_module(self.learner.module, self.columns)
+        net.load_state_dict(weights)
+        rounds, best = (int(number) for number in told["rounds"])
+        report = Report(
+            rounds, told["loss"], told["noise_scale"], told["validation"], best_round=None if best < 0 else best
+        )
+        reader = FeatureReader(float_type(net), self.scaling, None, floats=True)
+        device = str(find_device(settings.device))
+        return FittedModule(net.eval(), reader, self.target, report, settings.batch_size, device, settings.autocast)
+
+
+class _CopySource:
+    """Batches of some lanes of a shuffled copy."""
+
+    def __init__(
+        self,
+        copy: ShuffledCopy,
+        order: Order,
+        lanes: tuple[int, int],
+        rounds: Rounds,
+        dtype: torch.dtype,
+        labels: torch.dtype,
+        tell: Callable[[int, int, float], object] | None,
+    ) -> None:
+        self._copy, self._order, self._lanes, self._rounds = copy, order, lanes, rounds
+        self._dtype, self._labels, self._tell = dtype, labels, tell
+        self.steps: int | None = order.steps // order.epochs
+
+    def batches(self, epoch: int) -> Iterator[TrainingBatch]:
+        """Give the batches of an epoch."""
+        order = self._order
+        done = epoch * (self.steps or 0)
+        for turn, rows in ahead(self._rounds(self._copy, order, epoch * len(order.sizes))):
+            together = order.together(turn.chunk)
+            bounds = order.bounds(turn.chunk)[self._lanes[0] : self._lanes[1]] + rows.starts[:-1, None]
+            for step, in_all in enumerate(together):
+                taken = [rows.order[lane[step] : lane[step + 1]] for lane in bounds]
+                yield _batch(rows, np.concatenate(taken), self._dtype, self._labels, int(in_all))
+            done += len(together)
+            if self._tell is not None:
+                self._tell(done, order.steps, np.nan)
+            if turn.ends_epoch:
+                break
+
+
+class _HeldSource:
+    """Batches of rows that are held out."""
+
+    def __init__(self, rows: Prepared, dtype: torch.dtype, labels: torch.dtype, size: int = 4096) -> None:
+        S = rows.S
+        nothing = np.empty(0)
+        self._rows = RoundRows(
+            rows.features,
+            S.values,
+            S.offsets,
+            nothing if S.prior is None else S.prior,
+            nothing if rows.log_q is None else rows.log_q,
+            nothing,
+            nothing,
+            np.arange(len(S)),
+            np.array([0, len(S)]),
+        )
+        self._dtype, self._labels, self._size = dtype, labels, size
+        self.steps: int | None = -(-len(S) // size)
+
+    def batches(self, _: int) -> Iterator[TrainingBatch]:
+        """Give all rows."""
+        rows = self._rows
+        for first in range(0, len(rows.order), self._size):
+            yield _batch(rows, rows.order[first : first + self._size], self._dtype, self._labels, None)
+
+
+def _batch(
+    rows: RoundRows, taken: Integers, dtype: torch.dtype, labels: torch.dtype, in_all: int | None
+) -> TrainingBatch:
+    starts = rows.offsets[taken]
+    sizes = rows.offsets[taken + 1] - starts
+    mask = np.arange(int(sizes.max(initial=1))) < sizes[:, None]
+    ends = np.cumsum(sizes)
+    places = np.repeat(starts - ends + sizes, sizes) + np.arange(int(sizes.sum()))
+
+    def padded(flat: NDArray[np.float64]) -> Any:
+        return spread(flat[places], mask, labels) if flat.size else None
+
+    return TrainingBatch(
+        torch.from_numpy(rows.features[taken]).to(dtype),
+        spread(rows.values[places], mask, labels),
+        torch.from_numpy(mask),
+        padded(rows.prior),
+        padded(rows.log_q),
+        padded(rows.start),
+        torch.from_numpy(rows.weight[taken]).to(labels) if rows.weight.size else None,
+        in_all,
+    )

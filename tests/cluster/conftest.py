@@ -1,0 +1,44 @@
+"""One local cluster for all tests of this folder, with a GPU that exists in Ray's books alone."""
+
+import pytest
+
+from plr.benchmark import Protocol, Store
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Start a cluster of two CPUs and one GPU; give the module, connected."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    from plr.cluster.session import session
+
+    with session(cpus=2, gpus=1) as ray:
+        yield ray
+
+
+@pytest.fixture
+def tiny():
+    return Protocol(
+        datasets=("auto-mpg",),
+        models=("mlp",),
+        methods=("Supervised", "AVGV-Huber", "PIDent"),
+        sizes=(2, 4),
+        trials=2,
+        epochs=5,
+        learning_rates=(0.01,),
+        beta2s=(10.0, 500.0),
+    )
+
+
+@pytest.fixture
+def contents():
+    """Return all that a store holds, timings aside."""
+
+    def read(folder):
+        with Store.open(folder) as store:
+            cells = store.cells()
+            for cell in cells:
+                for name in ("seconds", "run", "attempts"):
+                    del cell[name]
+            return store.rows(), cells
+
+    return read

@@ -1,0 +1,191 @@
+"""Models fitted in batches are about those of all rows in memory, and survive being stopped."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from plr import PartialLabelRegressor, load_model, save_model
+from plr.candidates import CandidateSets
+from plr.errors import DataError, FeatureError, NotFittedError, ParameterError
+from plr.learners import MLP, Linear
+from plr.streaming import training
+from plr.streaming.fitting import fit_folder, stream_epochs
+from plr.weighting import Posterior
+
+NETWORK = MLP(hidden=(32, 32), epochs=40, batch_size=128)
+
+
+@pytest.fixture(scope="module")
+def judged(rows, mixed):
+    """Return new rows, and their true labels with noise."""
+    table, S, y = rows(3_000, seed=9)
+    X, _ = mixed[0].features.apply(table, "table")
+    return X, S, y
+
+
+def error(model, judged):
+    return float(np.mean((model.predict(judged[0]) - judged[2]) ** 2))
+
+
+@pytest.mark.parametrize("start", [None, "density"])
+def test_a_network_is_as_good_as_in_memory(mixed, judged, tmp_path, start):
+    reading, X, S, _ = mixed
+    found = fit_folder(PartialLabelRegressor(NETWORK, start=start, random_state=0), reading, tmp_path / "scratch")
+    in_memory = PartialLabelRegressor(NETWORK, random_state=0).fit(X, S)
+    assert error(found.model, judged) < 1.1 * error(in_memory, judged)
+    assert not list(tmp_path.iterdir())
+    assert (found.held, found.sample, found.survey.rows) == (600, 5_400, 6_000)
+    # Noise and intervals come from rows that were held out.
+    deviation = np.sqrt(error(found.model, judged))
+    assert 0.3 * deviation < found.model.noise_scale_ < 1.2 * deviation
+    low, high = found.model.predict_interval(judged[0], 0.9).T
+    assert 0.86 < np.mean((low <= judged[2]) & (judged[2] <= high)) < 0.96
+    identified = found.model.identify(judged[0], judged[1])
+    assert np.mean(np.abs(identified.value - judged[2]) < 1e-9) > 0.9
+    with pytest.raises(NotFittedError, match="training rows are not kept"):
+        found.model.identify()
+
+
+def test_a_linear_model_is_that_of_all_rows(mixed, judged, tmp_path):
+    reading, X, S, _ = mixed
+    for learner in (Linear(), Linear(alpha=0.01)):
+        found = fit_folder(PartialLabelRegressor(learner, random_state=0), reading, tmp_path / "scratch").model
+        in_memory = PartialLabelRegressor(learner, random_state=0).fit(X, S)
+        gap = np.abs(found.predict(judged[0]) - in_memory.predict(judged[0])).mean()
+        assert gap < 0.05
+        assert error(found, judged) < 1.05 * error(in_memory, judged)
+
+
+def test_a_file_of_the_model_predicts_the_same(mixed, judged, tmp_path):
+    reading = mixed[0]
+    found = fit_folder(PartialLabelRegressor(Linear(), random_state=0), reading, tmp_path / "scratch").model
+    save_model(found, tmp_path / "model.plr")
+    loaded = load_model(tmp_path / "model.plr")
+    assert (loaded.predict(judged[0]) == found.predict(judged[0])).all()
+    assert (loaded.predict_interval(judged[0]) == found.predict_interval(judged[0])).all()
+
+
+def test_priors_weights_and_missing_truths_are_heeded(rows, folder_of, reading_of, tmp_path):
+    table, S, y = rows(3_000, seed=4, plain=True)
+    told = np.abs(S.values - y[S.row_index]) < 1e-9
+    prior = np.where(told, 0.9, 0.05)
+    weight = np.ones(3_000)
+    # Rows that are wrong altogether do not count.
+    broken = np.arange(3_000) % 5 == 0
+    weight[broken] = 0.0
+    values = np.where(broken[S.row_index], S.values + 50.0, S.values)
+    table = table.set_column(3, "y", CandidateSets(values, S.offsets).to_arrow())
+    table = table.append_column("weight", pa.array(weight))
+    table = table.append_column("prior", CandidateSets(prior, S.offsets).to_arrow())
+    reading = reading_of(folder_of(table), weights="weight", prior=("prior",))
+    X, _ = reading.features.apply(table, "table")
+    for learner in (NETWORK, Linear()):
+        weighting = Posterior(missing_truth="learned")
+        model = PartialLabelRegressor(learner, weighting, random_state=0)
+        found = fit_folder(model, reading, tmp_path / "scratch").model
+        assert np.mean((found.predict(X) - y)[~broken] ** 2) < (0.02 if learner is NETWORK else 0.3)
+        assert found.missing_share_ < 0.2
+
+
+def test_the_best_epoch_is_chosen_without_labels(mixed, tmp_path):
+    learner = MLP(epochs=6, validation_fraction=0.2, monitor="evidence", patience=3)
+    found = fit_folder(PartialLabelRegressor(learner, random_state=0), mixed[0], tmp_path / "scratch")
+    report = found.model.model_.report
+    assert found.held == 1_200
+    assert report.best_round == int(report.validation.argmin())
+
+
+@pytest.mark.parametrize("stage", ["Looking through all rows", "Writing a shuffled copy", "Training"])
+def test_a_fit_that_was_stopped_goes_on(mixed, judged, tmp_path, monkeypatch, stage):
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
+    reading = mixed[0]
+    model = PartialLabelRegressor(MLP(epochs=5, batch_size=64), random_state=0)
+    whole = fit_folder(model, reading, tmp_path / "whole").model.predict(judged[0])
+
+    class Stop:
+        def __init__(self, what):
+            self.what, self.told = what, 0
+
+        def __enter__(self):
+            return self.tell
+
+        def __exit__(self, *_):
+            pass
+
+        def tell(self, done, total, _):
+            if self.what == stage and done > total / 2:
+                raise KeyboardInterrupt
+
+    again = PartialLabelRegressor(MLP(epochs=5, batch_size=64), random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        fit_folder(again, reading, tmp_path / "broken", working=Stop)
+    assert not hasattr(again, "model_")
+    assert (tmp_path / "broken").is_dir()
+    if stage == "Training":
+        assert (tmp_path / "broken" / "progress.npz").exists()
+    assert (fit_folder(again, reading, tmp_path / "broken").model.predict(judged[0]) == whole).all()
+    assert not (tmp_path / "broken").exists()
+
+
+def test_what_another_training_left_is_not_taken_up(mixed, tmp_path):
+    reading, place = mixed[0], tmp_path / "scratch"
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    class Stop:
+        def __init__(self, what):
+            self.what = what
+
+        def __enter__(self):
+            return stop if self.what == "Training" else lambda *_: None
+
+        def __exit__(self, *_):
+            pass
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=0), reading, place, working=Stop)
+    old = (place / "copy.json").stat().st_mtime_ns
+    with pytest.raises(KeyboardInterrupt):
+        fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=1), reading, place, working=Stop)
+    assert (place / "copy.json").stat().st_mtime_ns != old
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.txt").write_text("not to be lost")
+    with pytest.raises(DataError, match="not empty"):
+        fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=0), reading, other)
+    assert (other / "mine.txt").exists()
+
+
+def test_learners_that_need_all_rows_are_refused(mixed, tmp_path):
+    reading = mixed[0]
+    with pytest.raises(ParameterError, match="Boosting needs all rows in memory; mlp, linear and module"):
+        fit_folder(PartialLabelRegressor("boosting"), reading, tmp_path / "scratch")
+    with pytest.raises(ParameterError, match="'sampled' needs all rows in memory; in batches there is 'density'"):
+        fit_folder(PartialLabelRegressor("mlp", start="sampled"), reading, tmp_path / "scratch")
+
+
+def test_a_module_is_trained_on_the_same_rows(rows, folder_of, reading_of, mixed, tmp_path):
+    torch = pytest.importorskip("torch")
+    from plr.learners import Module
+
+    def make(columns):
+        return torch.nn.Sequential(torch.nn.Linear(columns, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+
+    learner = Module(make, epochs=8, learning_rate=0.01, scale_features=True, device="cpu", scheduler="cosine")
+    with pytest.raises(FeatureError, match="numbers alone, but 'x2', 'kind' have gaps or categories"):
+        fit_folder(PartialLabelRegressor(learner), mixed[0], tmp_path / "scratch")
+    table, S, y = rows(4_000, seed=6, plain=True)
+    reading = reading_of(folder_of(table))
+    X, _ = reading.features.apply(table, "table")
+    found = fit_folder(PartialLabelRegressor(learner, random_state=0), reading, tmp_path / "scratch2").model
+    in_memory = PartialLabelRegressor(learner, random_state=0).fit(X, S)
+    assert np.mean((found.predict(X) - y) ** 2) < 1.5 * np.mean((in_memory.predict(X) - y) ** 2)
+    judged = Module(make, epochs=3, validation_fraction=0.1, monitor="evidence", device="cpu")
+    model = fit_folder(PartialLabelRegressor(judged, random_state=0), reading, tmp_path / "scratch3").model
+    assert len(model.model_.report.validation) == 3
+
+
+def test_epochs_are_fewer_the_more_rows_there_are():
+    assert [stream_epochs(MLP(), 10**power, 256) for power in (3, 5, 6, 7, 9)] == [1000, 20, 20, 2, 2]
+    assert stream_epochs(MLP(epochs=7), 10**9, 256) == 7
