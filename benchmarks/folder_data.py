@@ -1,6 +1,6 @@
 """Rows from a known function, written piece by piece into a folder of Parquet files, and what a model makes of them.
 
-Features are uniform. The labels are Friedman's function of the first five (M. Friedman, 1991), which a network can
+Features are uniform. The labels are Friedman's function of the first five (J. H. Friedman, 1991), which a network can
 learn to any precision, plus normal noise; the other features tell nothing. What is random follows from the seed and the
 number of the piece alone, so that a piece is the same whenever it is made.
 """
@@ -96,7 +96,7 @@ def squared_errors(predicted: Path) -> tuple[Floats, Floats]:
 
 
 def identified_rightly(folder: Path) -> dict[str, Any]:
-    """Return how often ``plr identify`` found the true candidate, beside what it said itself and what chance would do."""
+    """Return how often ``plr identify`` found the true candidate, what it said itself, and what chance would do."""
     counts = np.zeros(6)
     for value, truth, probability, sizes in _identified(folder):
         several = sizes > 1
@@ -136,28 +136,18 @@ def _tables(rows: int, columns: int, seed: int, piece: int, *, noiseless: bool =
     for first in range(0, rows, _BATCH):
         count = min(_BATCH, rows - first)
         X = random.uniform(size=(columns, count))
-        exact = (
-            10.0 * np.sin(np.pi * X[0] * X[1]) + 20.0 * (X[2] - 0.5) ** 2 + 10.0 * X[3] + 5.0 * X[4]
-        )
+        exact = 10.0 * np.sin(np.pi * X[0] * X[1]) + 20.0 * (X[2] - 0.5) ** 2 + 10.0 * X[3] + 5.0 * X[4]
         label = exact + NOISE * random.normal(size=count)
         made = {f"x{number}": X[number] for number in range(columns)} | {TARGET: label}
         yield pa.table(made | ({TRUTH: exact} if noiseless else {}))
 
 
 def _write(path: Path, tables: Iterator[pa.Table]) -> None:
-    """Write one file with one row group, as pyarrow does by default up to a million rows; whole or not at all."""
+    """Write one file, whole or not at all, with one row group for up to a million rows, as pyarrow does by default."""
     temporary = path.with_name(f".{path.name}")
-    writer = None
     with temporary.open("wb") as file:
-        for table in tables:
-            if writer is None:
-                # Random numbers do not repeat, so that a dictionary of them would only be tried in vain.
-                writer = pyarrow.parquet.ParquetWriter(file, table.schema, use_dictionary=False)
-            # Pieces written as batches are one row group.
-            for batch in table.combine_chunks().to_batches():
-                writer.write_batch(batch, row_group_size=1 << 20)
-        assert writer is not None
-        writer.close()
+        # Random numbers do not repeat, so that a dictionary of them would be tried in vain.
+        pyarrow.parquet.write_table(pa.concat_tables(tables), file, use_dictionary=False)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

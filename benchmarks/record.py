@@ -15,7 +15,7 @@ from typing import Any
 from plr.benchmark.machine import describe_machine, package_versions, revision
 from plr.report.writing import write_files
 
-__all__ = ["quick_ratio", "seconds", "write_record"]
+__all__ = ["circumstances", "quick_ratio", "seconds", "write_record"]
 
 
 def seconds(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
@@ -45,6 +45,16 @@ def quick_ratio(
     }
 
 
+def circumstances(packages: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the command that was typed, the revision, the machine and the versions of everything that computes."""
+    return {
+        "command": shlex.join(["python", *sys.argv]),
+        "revision": revision(),
+        "machine": describe_machine(),
+        "versions": package_versions() | {package: metadata.version(package) for package in packages},
+    }
+
+
 def write_record(
     folder: Path,
     name: str,
@@ -57,12 +67,5 @@ def write_record(
 
     ``packages`` are named with their versions beside those that every record has; ``files`` are written with it.
     """
-    record = {
-        "command": shlex.join(["python", *sys.argv]),
-        "revision": revision(),
-        "machine": describe_machine(),
-        "versions": package_versions() | {package: metadata.version(package) for package in packages},
-        **found,
-    }
-    content = json.dumps(record, indent=1).encode() + b"\n"
+    content = json.dumps({**circumstances(packages), **found}, indent=1).encode() + b"\n"
     write_files(folder, {f"{name}.json": content, **(files or {})})

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from scale import SCALE_QUOTES
+
 __all__ = ["QUOTES"]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,5 +225,5 @@ QUOTES: dict[str, Callable[..., str]] = {
         theory,
         training_speed,
     )
-}
+} | SCALE_QUOTES
 """What may stand in double braces on a page."""

@@ -7,11 +7,11 @@ from plr.benchmark import Protocol, Store
 
 @pytest.fixture(scope="session")
 def cluster():
-    """Start a cluster of two CPUs and one GPU; give the module, connected."""
+    """Start a cluster of four CPUs and one GPU; give the module, connected."""
     pytest.importorskip("ray", reason="Ray is not installed")
     from plr.cluster.session import session
 
-    with session(cpus=2, gpus=1) as ray:
+    with session(cpus=4, gpus=1) as ray:
         yield ray
 
 

@@ -1,5 +1,6 @@
 """A grid on a cluster comes to the rows of one process, whatever dies, fails or shares the work on the way."""
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -15,9 +16,9 @@ from plr.benchmark import METHODS, Method, Store, expand, run_benchmark  # noqa:
 from plr.benchmark.execution import Fit  # noqa: E402
 from plr.benchmark.stacking import is_stackable, run_stack  # noqa: E402
 from plr.cluster import grid  # noqa: E402
-from plr.cluster.session import Size  # noqa: E402
+from plr.cluster.session import Size, cluster_size  # noqa: E402
 from plr.cluster.tasks import Outcome, _unpack  # noqa: E402
-from plr.errors import ClusterError, DivergenceError, ParameterError  # noqa: E402
+from plr.errors import ClusterError, DivergenceError, ParameterError, StoreError  # noqa: E402
 
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
 
@@ -61,7 +62,7 @@ def test_rows_are_those_of_one_process(tiny, tmp_path, contents):
     assert heard[-1].remaining_work == pytest.approx(0.0)
     with Store.open(tmp_path / "ray") as store:
         assert {cell["attempts"] for cell in store.cells()} == {1}
-        assert [(run["command"], run["device"]) for run in store.runs()] == [("test", "ray: 1 node, 2 CPUs, 1 GPU")]
+        assert [(run["command"], run["device"]) for run in store.runs()] == [("test", f"ray: {cluster_size()}")]
 
 
 def test_what_dies_is_done_again_and_what_fails_is_recorded(own, tiny, tmp_path):
@@ -131,7 +132,7 @@ def test_cells_and_stacks_go_where_they_need_to(own, tiny, tmp_path, monkeypatch
     run_benchmark(protocol, tmp_path, engine="ray", device="cuda")
     with Store.open(tmp_path) as store:
         told = {row["method"]: row["problem"] for row in store.rows()}
-        assert store.runs()[0]["device"] == "ray: 1 node, 2 CPUs, 1 GPU; stacks on cuda, other cells on cpu"
+        assert store.runs()[0]["device"] == f"ray: {cluster_size()}; stacks on cuda, other cells on cpu"
         assert {cell["state"] for cell in store.cells()} == {"done"}
     assert told["Own"] == "(0, '1')"
     assert told["PIDent"].startswith("cuda (1, ")
@@ -192,7 +193,7 @@ def test_a_runner_in_this_process_and_a_cluster_share_the_work(tiny, tmp_path, c
     wait_for_claim(tmp_path / "shared")
     both[1].start()
     for thread in both:
-        thread.join(60)
+        thread.join()
     assert [summary.failed for summary in summaries] == [0, 0]
     assert all(summary.finished for summary in summaries)
     assert sum(summary.finished for summary in summaries) == len(expand(protocol))
@@ -218,11 +219,11 @@ def test_lost_cluster_is_said_and_claims_are_given_back(own, tiny, tmp_path, mon
     began = time.monotonic()
     with pytest.raises(ClusterError, match=r"is lost.*the same command goes on"):
         run_benchmark(dataclasses.replace(tiny, methods=("Own",)), tmp_path, engine="ray")
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 40
     assert claims(tmp_path) == []
 
 
-@pytest.mark.parametrize(("most", "expected"), [(None, 4), (1, 1), (3, 3)])
+@pytest.mark.parametrize(("most", "expected"), [(None, None), (1, 1), (3, 3)])
 def test_no_more_is_claimed_than_will_soon_be_done(most, expected, own, tiny, tmp_path, monkeypatch):
     own(lambda *_: time.sleep(60))
     submitted = []
@@ -232,10 +233,10 @@ def test_no_more_is_claimed_than_will_soon_be_done(most, expected, own, tiny, tm
         raise InterruptedError("enough")
 
     monkeypatch.setattr(grid.GridLoop, "_collect", collect)
-    protocol = dataclasses.replace(tiny, methods=("Own",), trials=5)
+    protocol = dataclasses.replace(tiny, methods=("Own",), trials=20)
     with pytest.raises(InterruptedError):
         run_benchmark(protocol, tmp_path, engine="ray", workers=most)
-    assert submitted == [expected]
+    assert submitted == [expected or 2 * cluster_size().cpus]
     assert claims(tmp_path) == []
 
 
@@ -261,8 +262,10 @@ def claims(folder):
 
 
 def wait_for_claim(folder):
-    for _ in range(200):
-        if (folder / "results.sqlite").exists() and claims(folder):
-            return
+    for _ in range(1000):
+        # Before its tables are made, the file is refused.
+        with contextlib.suppress(StoreError):
+            if claims(folder):
+                return
         time.sleep(0.05)
     raise AssertionError("the runner did not begin")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -183,6 +184,8 @@ def fit_folder(
     place = _scratch(out, resources)
     with _engine(resources) as engine, _keeping(place):
         found = fit(model, reading, place, intervals=intervals, engine=engine, working=working)
+    if found.taken_up:
+        note("Went on from where an earlier fit had been stopped.")
     _tell_survey(found.survey, folder)
     held, sample = found.held, found.sample
     named = ({"option": options} if options else {}) | ({"module": short_name(module)} if module else {})
@@ -268,7 +271,8 @@ def _engine(resources: Resources) -> Iterator[Engine]:
 
 def _scratch(out: Path, resources: Resources) -> Path:
     """Return where to put what training leaves on the disk until it is over: beside the model, unless told."""
-    return (resources.scratch or out.parent) / f"{out.name}.unfinished"
+    # Workers of a cluster are in folders of their own.
+    return Path(os.path.abspath(resources.scratch or out.parent)) / f"{out.name}.unfinished"
 
 
 @contextmanager

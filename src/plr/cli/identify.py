@@ -222,11 +222,13 @@ def _identify_folder(
     from plr.streaming.mapping import Made
 
     trained = load(model, trust, module)
-    columns, prior_columns = _roles(trained, model, Folder.open(data).schema.empty_table(), data, target, prior)
+    folder = Folder.open(data)
+    columns, prior_columns = _roles(trained, model, folder.schema.empty_table(), data, target, prior)
     fields = [*([pa.field("row", pa.int64())] if doubtful is not None else []), *answer_fields(columns)]
     fields = [field.with_name(prefix + field.name) for field in fields]
     options = {"target": columns, "prior": prior_columns, "prefix": prefix}
-    stream = Stream.open(data, out, "identify", fields, options, model=model, one_table=doubtful is not None)
+    one_table = doubtful is not None
+    stream = Stream.open(data, out, "identify", fields, options, folder=folder, model=model, one_table=one_table)
     if doubtful is None:
         stream.refuse_rows(rows)
     reader = RowReader(trained, data, [*columns, *prior_columns])

@@ -50,6 +50,7 @@ class Stream:
         fields: Sequence[pa.Field],
         options: Mapping[str, Any],
         *,
+        folder: Folder | None = None,
         model: Path | None = None,
         one_table: bool = False,
         whole: bool = False,
@@ -65,6 +66,8 @@ class Stream:
             Columns that are added.
         options : mapping
             What else the result depends on, as plain values.
+        folder : Folder, optional
+            The input, where it has been opened already.
         model : Path, optional
         one_table : bool, default=False
             Whether what is written is one table, and not as many files as were read.
@@ -78,7 +81,7 @@ class Stream:
         from plr.streaming.folder import Folder
         from plr.streaming.writing import is_folder_output, open_output
 
-        folder = Folder.open(data)
+        folder = folder or Folder.open(data)
         empty = folder.schema.empty_table()
         check_new_names(empty, [field.name for field in fields], data)
         if out is None or not is_folder_output(out.expanduser()):

@@ -8,10 +8,12 @@ are started again from the last one, as is a training whose driver has died.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from plr.cluster.session import cluster_size, import_ray
-from plr.errors import ClusterError
+from plr.errors import ClusterError, PlrError
 from plr.streaming.network import LaneTraining
 from plr.streaming.scratch import Scratch, read_state, write_state
 from plr.streaming.shuffled import ShuffledCopy, write_text
@@ -38,9 +40,10 @@ Result = TypeVar("Result")
 
 _FEWEST_LANES = 4
 _STATE, _PROGRESS = "progress.npz", "progress.json"
+_ERROR = "error.json"
 _MODULE, _WEIGHTS = "module.pt", "weights.pt"
 # Deaths of workers that a training survives.
-_MOST_FAILURES = 10
+_MOST_FAILURES = 5
 _SECONDS_BETWEEN_SAVES, _SECONDS_BETWEEN_LOOKS = 10.0, 0.5
 
 
@@ -76,7 +79,7 @@ class OnRay:
             except ray.exceptions.RayTaskError as error:
                 raise error.cause if isinstance(error.cause, Exception) else error from None
             except ray.exceptions.RayError as error:
-                raise ClusterError(f"The cluster has lost a task for good: {_first_line(error)}") from error
+                raise ClusterError(f"The cluster has lost a task for good: {_last_line(error)}") from error
 
     def train(self, job: NetworkJob, scratch: Scratch, callback: Callback | None) -> State:
         """Train, from where an earlier attempt has come to, and return where training stands in the end."""
@@ -132,10 +135,13 @@ class OnRay:
         try:
             result = trainer.fit()
         except Exception as error:
-            raise _cause(error) from error
+            raise _told_error(told) or ClusterError(f"Training on the cluster failed: {_last_line(error)}") from error
         finally:
             end.set()
             watcher.join()
+        wrong = _told_error(told)
+        if wrong is not None:
+            raise wrong
         with result.checkpoint.as_directory() as folder:
             yield Path(folder)
 
@@ -166,11 +172,54 @@ class Group:
         import torch
         import torch.distributed
 
-        torch.distributed.all_reduce(torch.from_numpy(part) if isinstance(part, np.ndarray) else part)
+        try:
+            torch.distributed.all_reduce(torch.from_numpy(part) if isinstance(part, np.ndarray) else part)
+        except RuntimeError as error:
+            raise _LostError from error
+
+
+class _LostError(Exception):
+    """Another worker of the group is gone."""
 
 
 def train_worker(config: dict[str, Any]) -> None:
     """Train as one worker of a group."""
+    with _own_errors(config["told"]) as hopeless:
+        if not hopeless:
+            _train_network(config)
+
+
+def train_module_worker(config: dict[str, Any]) -> None:
+    """Train a torch module as one worker of a group."""
+    with _own_errors(config["told"]) as hopeless:
+        if not hopeless:
+            _train_module(config)
+
+
+@contextmanager
+def _own_errors(told: Path) -> Iterator[bool]:
+    """Leave word of an error of the training itself, which would only come again; give whether there is one.
+
+    Ray starts a group again whatever has ended it, which is right where a process has died.
+    """
+    place = told.with_name(_ERROR)
+    if place.exists():
+        yield True
+        return
+    try:
+        yield False
+    except (_LostError, ConnectionError):
+        raise
+    except Exception as error:
+        if isinstance(error, PlrError):
+            write_text(place, json.dumps([type(error).__name__, str(error)]))
+        else:
+            where = traceback.format_exception_only(error)[-1].strip()
+            write_text(place, json.dumps(["ClusterError", f"Training on the cluster failed: {where}"]))
+        raise
+
+
+def _train_network(config: dict[str, Any]) -> None:
     import ray.train
 
     from plr.cluster.rounds import rounds_from_ray
@@ -192,8 +241,7 @@ def train_worker(config: dict[str, Any]) -> None:
     clock.report()
 
 
-def train_module_worker(config: dict[str, Any]) -> None:
-    """Train a torch module as one worker of a group."""
+def _train_module(config: dict[str, Any]) -> None:
     import ray.train
     import torch
 
@@ -268,7 +316,8 @@ class _Clock(_Teller):
     def __init__(self, training: LaneTraining, told: Path, every: float, together: Group) -> None:
         super().__init__(told)
         self._training, self._every, self._together = training, every, together
-        self._saved = time.monotonic()
+        # The first round is worth keeping: starting workers takes longer.
+        self._saved = -math.inf
 
     def after(self, _: LaneTraining) -> None:
         """Report after a round, if it is time by the first worker's clock."""
@@ -318,19 +367,19 @@ def _call(function: Callable[[Any], Any], item: Any) -> Any:
     return function(item)
 
 
-def _cause(error: BaseException) -> Exception:
-    """Return plr's own error where workers have raised one, and else what Ray says, in a line."""
-    from plr.errors import PlrError
+def _told_error(told: Path) -> Exception | None:
+    """Return the error that a worker has left word of, once; None where there is none."""
+    import plr.errors
 
-    failures = getattr(error, "worker_failures", {})
-    for failure in failures.values():
-        seen: BaseException | None = failure
-        while seen is not None:
-            if isinstance(seen, PlrError):
-                return seen
-            seen = getattr(seen, "cause", None) or seen.__cause__
-    return ClusterError(f"Training on the cluster failed: {_first_line(error)}")
+    place = told.with_name(_ERROR)
+    if not place.exists():
+        return None
+    kind, text = json.loads(place.read_text())
+    place.unlink()
+    found = getattr(plr.errors, kind, ClusterError)
+    return found(text) if issubclass(found, PlrError) else ClusterError(text)
 
 
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _last_line(error: BaseException) -> str:
+    """Return what Ray says in the end, after the places in the code."""
+    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)

@@ -13,8 +13,9 @@ from plr.errors import ClusterError, DependencyError
 
 __all__ = ["Size", "cluster_size", "import_ray", "session"]
 
-# Ray itself goes on trying for half an hour.
+# Ray itself goes on trying for many minutes. A client makes the cluster start a process for it first.
 _SECONDS_TO_CONNECT = 15.0
+_SECONDS_FOR_A_CLIENT = 30.0
 
 # Only what Ray says when something is lost; its notices are for those who start a cluster by hand.
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
@@ -109,18 +110,20 @@ def _start(ray: Any, cpus: int | None, gpus: int | None) -> None:
 def _connect(ray: Any, address: str) -> None:
     # Nothing interrupts Ray's own attempt, neither a limit of ours nor Ctrl-C, so that another process makes the first.
     told = "start one (ray start --head), name another, or leave --address out for a cluster on this machine."
+    seconds = _SECONDS_FOR_A_CLIENT if "://" in address else _SECONDS_TO_CONNECT
     try:
         trial = subprocess.run(
             [sys.executable, "-c", _TRIAL, address],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_SECONDS_TO_CONNECT,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise ClusterError(
-            f"No Ray cluster answers at {address!r} within {_SECONDS_TO_CONNECT:.0f} s; {told}"
+            f"No Ray cluster answers at {address!r} within {seconds:.0f} s; {told} One that asks for a token answers "
+            f"where RAY_AUTH_MODE=token is set."
         ) from None
     if trial.returncode:
         lines = trial.stderr.strip().splitlines() or ["no reason given"]

@@ -73,6 +73,8 @@ class FolderFit:
         Rows of the sample.
     copied : int
         Bytes of the shuffled copy.
+    taken_up : bool
+        Whether a fit that had been stopped went on.
     """
 
     model: PartialLabelRegressor
@@ -80,6 +82,7 @@ class FolderFit:
     held: int
     sample: int
     copied: int
+    taken_up: bool = False
 
 
 @contextmanager
@@ -139,7 +142,7 @@ def fit_folder(
         model = parts.train(ready, found, copy, place, engine, seed, tell)
     _assemble(regressor, parts, model, ready, intervals)
     place.remove()
-    return FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size)
+    return FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size, place.taken_up)
 
 
 def stream_epochs(learner: MLP | None, rows: int, batch_size: int) -> int:

@@ -137,7 +137,8 @@ class Folder:
                 if key not in found.names:
                     found = found.append(pa.field(key, pa.scalar(value).type))
             schema = found if schema is None else _merged(schema, found, files[0].name, where)
-            files.append(File(where, name, groups, first, where.stat().st_size, keys[name]))
+            place = Path(os.path.abspath(where))
+            files.append(File(place, name, groups, first, where.stat().st_size, keys[name]))
             first += sum(groups)
             uncompressed += size
         assert schema is not None

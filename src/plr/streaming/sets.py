@@ -16,12 +16,10 @@ __all__ = ["read_sets_at"]
 
 # Messages about one row that was looked at alone, and how they read where it has been named already.
 _ALONE = (
-    (re.compile(r" \(1 of 1 rows have one that is not finite\)"), ""),
-    (re.compile(r"1 of 1 rows have"), "it has"),
-    (re.compile(r": row 0\b"), ""),
+    (re.compile(r"A candidate that is (\w+) inside row 0 \([^)]*\)"), r"a candidate is \1"),
+    (re.compile(r"Null inside the list of row 0"), "a candidate is null"),
+    (re.compile(r"1 of 1 rows have (.*): row 0\b"), r"it has \1"),
     (re.compile(r",? row 0\b"), ""),
-    (re.compile(r"\bRow 0: "), ""),
-    (re.compile(r" (inside|inside the list of)(?=[;. (]|$)"), " inside"),
 )
 
 

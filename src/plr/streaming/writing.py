@@ -18,7 +18,7 @@ import plr
 from plr.datasets.files import FORMATS, format_of
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.streaming.folder import File, Folder
-from plr.streaming.formats import WRITERS
+from plr.streaming.formats import WRITERS, Writer
 from plr.streaming.parts import Part, clear_parts, is_part
 
 __all__ = ["Counts", "Mirror", "OneFile", "Output", "Stdout", "check_apart", "is_folder_output", "open_output"]
@@ -115,16 +115,18 @@ class Stdout(Output):
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__()
         self._stream = stream
+        self._writer: Writer | None = None
 
     def open(self, schema: pa.Schema) -> None:
-        """Write the names of the columns."""
-        self._writer = WRITERS["csv"](self._stream, schema)
+        """Wait for the first rows: until then nothing is written, not even the names of the columns."""
+        self._schema = schema
 
     def begin(self, file: File) -> None:
         """Go on below the rows of other files."""
 
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
+        self._writer = self._writer or WRITERS["csv"](self._stream, self._schema)
         self._writer.write(table)
 
     def end(self, counts: Counts) -> None:
@@ -132,7 +134,8 @@ class Stdout(Output):
 
     def close(self) -> None:
         """Write what is left."""
-        self._writer.finish({})
+        if self._writer is not None:
+            self._writer.finish({})
         self._stream.flush()
 
     def abandon(self) -> None:
