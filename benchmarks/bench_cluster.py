@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crew import COLUMNS, MOST_CANDIDATES, SEED, Crew, read_rows, reduce_times, save_seconds, train, train_module
+from crew import COLUMNS, MOST_CANDIDATES, SEED, Crew, add_up, read_rows, save_seconds, train, train_module
 from record import write_record
 
 NETWORKS: dict[str, tuple[int, ...]] = {"64x64": (64, 64), "256x256": (256, 256), "1024x1024": (1024, 1024)}
@@ -38,7 +39,11 @@ MOST_DIFFERENT = 1e-5
 _LONGEST, _LONG = 4.0, 1.0
 _FEWEST_STEPS, _MOST_STEPS, _CHECKED_STEPS, _MOST_REPEATS = 3, 2_000, 60, 2_000
 
+# Seconds of work between two sums.
+_WORK = 300e-6
+
 Found = dict[str, Any]
+Floats = NDArray[np.float64]
 
 
 def lanes_of(processes: int) -> int:
@@ -93,15 +98,13 @@ def measure_cell(crews: dict[int, Crew], name: str, batch: int, seconds: float, 
     if first < seconds / 20:
         first = crews[1].ask(train, hidden, batch, 20, (4, 1), "alone")[0]["step_s"]
     steps = int(np.clip(seconds / first, _FEWEST_STEPS, _MOST_STEPS))
-    measured: dict[tuple[str, int, int], list[Found]] = {way: [] for way in ways(crews)}
+    measured: dict[tuple[str, int, int], list[list[Found]]] = {way: [] for way in ways(crews)}
     for _ in range(1 if first > _LONG else turns):
         for (how, processes, sharing), taken in measured.items():
             answers = crews[processes].ask(train, hidden, batch, steps, (lanes_of(sharing), sharing), how, 1)
-            every = {part: [time for one in answers for time in one[part]] for part in ("compute", "wait")}
-            taken.append({"step_s": max(one["step_s"] for one in answers), **every})
+            taken.append(answers)
     cells = []
     for (how, processes, sharing), taken in measured.items():
-        compute, wait = (np.array([time for one in taken for time in one[part]]) for part in ("compute", "wait"))
         cell = {
             "network": name,
             "batch": batch,
@@ -111,19 +114,30 @@ def measure_cell(crews: dict[int, Crew], name: str, batch: int, seconds: float, 
             "rows": batch / sharing,
             "lanes": lanes_of(sharing) / sharing,
             "steps": steps,
-            "step_s": float(np.median([one["step_s"] for one in taken])),
+            "step_s": float(np.median([max(one["step_s"] for one in answers) for answers in taken])),
         }
-        if compute.size:
-            cell |= {
-                "compute_s": float(np.median(compute)),
-                "mean_compute_s": float(np.mean(compute)),
-                "wait_s": float(np.median(wait)),
-            }
-        if how == "apart" and compute.size >= QUANTILES:
-            relative = compute / compute.mean()
-            cell["relative_quantiles"] = np.quantile(relative, (np.arange(QUANTILES) + 0.5) / QUANTILES).tolist()
-        cells.append(cell)
+        cells.append(cell | (_parts(taken, how, processes) if how != "alone" else {}))
     return cells
+
+
+def _parts(taken: list[list[Found]], how: str, processes: int) -> Found:
+    """Return how long a process's own work and the sum take in a step; all processes go by one clock."""
+    own, slowest, sums = [], [], []
+    for answers in taken:
+        marks = np.stack([one["marks"] for one in answers])
+        begun = np.array([one["began"] for one in answers])[:, None]
+        starts = np.concatenate([begun, marks[:, :-1, 1]], axis=1)
+        own.append((marks[:, :, 0] - starts).ravel())
+        slowest.append(float(np.mean(marks[:, :, 0].max(axis=0) - starts.max(axis=0))))
+        sums.append(float(np.mean(marks[:, :, 1].max(axis=0) - marks[:, :, 0].max(axis=0))))
+    compute = np.concatenate(own)
+    found = {"compute_s": float(np.median(compute)), "mean_compute_s": float(np.median([one.mean() for one in own]))}
+    if how == "together":
+        found |= {"slowest_s": float(np.median(slowest)), "sum_s": float(np.median(sums))}
+    elif processes == 1 and compute.size >= QUANTILES:
+        relative = np.quantile(compute / compute.mean(), (np.arange(QUANTILES) + 0.5) / QUANTILES)
+        found["relative_quantiles"] = relative.round(4).tolist()
+    return found
 
 
 def measure_steps(crews: dict[int, Crew], names: Sequence[str], seconds: float, turns: int, most: int) -> Found:
@@ -147,22 +161,27 @@ def measure_steps(crews: dict[int, Crew], names: Sequence[str], seconds: float, 
 
 
 def measure_sums(crews: dict[int, Crew], seconds: float, turns: int) -> list[Found]:
-    """Return the time of a sum of so many numbers over so many processes."""
-    taken: dict[tuple[int, int], list[float]] = {}
+    """Return the time of a sum of so many numbers over so many processes, from when the last of them begins it."""
+    taken: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for _ in range(turns):
         for numbers in NUMBERS:
             for processes, crew in crews.items():
-                if processes == 1:
-                    continue
-                once = float(np.median(crew.ask(reduce_times, numbers, 3)[0]))
-                repeats = int(np.clip(seconds / once, 5, _MOST_REPEATS))
-                answers = crew.ask(reduce_times, numbers, repeats)
-                taken.setdefault((processes, numbers), []).append(float(np.median(answers[0])))
+                if processes > 1:
+                    once = float(np.median(_sums(crew, numbers, 5)))
+                    every = _sums(crew, numbers, int(np.clip(seconds / (once + _WORK), 10, _MOST_REPEATS)))
+                    taken.setdefault((processes, numbers), []).append((float(every.mean()), float(np.median(every))))
     found = []
     for (processes, numbers), times in sorted(taken.items()):
-        found.append({"processes": processes, "numbers": numbers, "seconds": float(np.median(times))})
-        print(f"sum of {numbers:,} numbers over {processes}: {1e6 * found[-1]['seconds']:,.0f} µs", flush=True)
+        mean, usual = (float(np.median(one)) for one in zip(*times, strict=True))
+        found.append({"processes": processes, "numbers": numbers, "seconds": mean, "median_s": usual})
+        said = f"{1e6 * mean:,.0f} µs on average, mostly {1e6 * usual:,.0f} µs"
+        print(f"sum of {numbers:,} numbers over {processes}: {said}", flush=True)
     return found
+
+
+def _sums(crew: Crew, numbers: int, repeats: int) -> Floats:
+    marks = np.stack(crew.ask(add_up, numbers, repeats, _WORK))
+    return np.asarray(marks[:, :, 1].max(axis=0) - marks[:, :, 0].max(axis=0))
 
 
 def measure_modules(crew: Crew, names: Sequence[str], seconds: float, most: int) -> list[Found]:

@@ -262,7 +262,8 @@ def compare(measured: Mapping[str, Any]) -> list[dict[str, Any]]:
         worker = replace(one, fixed=slower * one.fixed, per_lane=slower * one.per_lane, per_row=slower * one.per_row)
         link = fit_link([sum_ for sum_ in measured["sums"] if sum_["processes"] == count])
         numbers = measured["networks"][name]["parameters"]
-        predicted = sum(step_parts(worker, link, numbers, count, cell["batch"]).values())
+        parts = step_parts(worker, link, numbers, count, cell["batch"])
+        predicted = sum(parts.values())
         alone = next(
             other["step_s"]
             for other in measured["steps"]
@@ -277,6 +278,11 @@ def compare(measured: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "measured_s": cell["step_s"],
                 "predicted_s": predicted,
                 "ratio": predicted / cell["step_s"],
+                "measured_parts": {"slowest": cell["slowest_s"], "sum": cell["sum_s"]},
+                "predicted_parts": {
+                    "slowest": parts["compute"] + parts["waiting"],
+                    "sum": parts["communication"],
+                },
                 "speed_up": alone / cell["step_s"],
             }
         )

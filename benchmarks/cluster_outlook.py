@@ -47,13 +47,19 @@ _DRAWN, _PLAYED = 4_000, 20
 
 
 def outlook(machines: Mapping[str, Found]) -> Found:
-    """Return everything that the page says; costs are those of the first machine."""
-    measured = next(iter(machines.values()))
+    """Return everything that the page says.
+
+    Costs of steps and sums are those of the machine with most cores: where gloo's threads have none of their own, sums
+    wait for one. What Ray takes is told by the machine that has it.
+    """
+    reference = max(machines, key=lambda machine: int(machines[machine]["cores"]))
+    ray = next((one["ray"] for one in machines.values() if "ray" in one), None)
+    measured = {**machines[reference], "ray": ray}
     links = links_of(measured)
     several, alone = workers_of(measured), workers_of(measured, "alone")
     assumed = dict(ASSUMED)
-    if "ray" in measured:
-        assumed["restart_s"] = measured["ray"]["fits"]["ray"]["until_first_step_s"]
+    if ray is not None:
+        assumed["restart_s"] = ray["fits"]["ray"]["until_first_step_s"]
     networks = {}
     for name, told in measured["networks"].items():
         numbers, worker = told["parameters"], several[name]
@@ -104,10 +110,11 @@ def outlook(machines: Mapping[str, Found]) -> Found:
         "compared": compared,
         "rings": {machine: _rings(one) for machine, one in machines.items()},
         "errors": {machine: _errors(lines) for machine, lines in compared.items()},
+        "reference": reference,
         "measured": {machine: _circumstances(one) for machine, one in machines.items()},
         "alone": [cell for cell in measured["steps"] if cell["how"] == "alone"],
         "modules": measured["modules"],
-        "ray": measured.get("ray"),
+        "ray": ray,
     }
 
 
@@ -123,7 +130,7 @@ def links_of(measured: Found) -> dict[str, Link]:
 
 def preparation(measured: Found) -> float | None:
     """Return how long one process takes for a row before training: it is looked at and copied; None if not measured."""
-    if "ray" not in measured:
+    if measured["ray"] is None:
         return None
     one = measured["ray"]["fits"]["one process"]
     return float((one["survey_s"] + one["copy_s"]) / measured["ray"]["rows"])

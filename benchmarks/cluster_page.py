@@ -30,7 +30,9 @@ def duration(seconds: float) -> str:
     for least, unit, name in units:
         if seconds >= least:
             return f"{seconds / unit:.1f}{name}"
-    return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.0f} µs"
+    if seconds >= 1e-3:
+        return f"{1e3 * seconds:.1f} ms"
+    return f"{1e6 * seconds:.0f} µs" if seconds >= 1e-5 else f"{1e6 * seconds:.2f} µs"
 
 
 def draw(found: Found) -> Figure:
@@ -52,7 +54,7 @@ def _legend(found: Found) -> list[Any]:
     from matplotlib.lines import Line2D
 
     networks = [
-        Line2D([], [], color=color, marker=marker, markersize=4, linestyle="none", label=name.replace("x", "×"))
+        Line2D([], [], color=color, marker=marker, markersize=4, linestyle="none", label=_title(name))
         for name, color, marker in zip(found["networks"], _COLORS, _MARKERS, strict=False)
     ]
     batches = sorted({line["batch"] for line in found["billion"]})
@@ -116,7 +118,7 @@ def _workers_axis(axes: Axes) -> None:
 
 def write_page(found: Found, told: Found) -> str:
     """Return the page."""
-    first = next(iter(found["measured"].values()))
+    first = found["measured"][found["reference"]]
     assumed, reading = found["assumed"], found["reading"]
     parts = [
         "# What a cluster costs and gains",
@@ -124,6 +126,9 @@ def write_page(found: Found, told: Found) -> str:
         f"measured by `{first['command']}` on {first['machine']['cpu']}, {first['machine']['cores']} cores: a worker "
         "is one core of it. The formulas stand in `benchmarks/cluster_model.py`.",
         _assumptions(assumed, reading, found),
+        "## A step of one process",
+        "By plr's own kernel, and by a torch module of the same shape; one core.",
+        _alone(found),
         "## Is the model right?",
         *(_comparison(found, machine) for machine in found["compared"]),
         _simulation(found),
@@ -174,28 +179,52 @@ def _assumptions(assumed: Found, reading: Found, found: Found) -> str:
     return "\n".join(lines)
 
 
+def _alone(found: Found) -> str:
+    modules = {(one["network"], one["batch"]): one["step_s"] for one in found["modules"]}
+    rows = []
+    for cell in found["alone"]:
+        module = modules.get((cell["network"], cell["batch"]))
+        shown = "" if module is None else duration(module)
+        a_row = duration(cell["step_s"] / cell["batch"])
+        rows.append([_title(cell["network"]), f"{cell['batch']:,}", duration(cell["step_s"]), a_row, shown])
+    return table(["network", "batch", "plr, a step", "a row", "torch module, a step"], rows)
+
+
 def _comparison(found: Found, machine: str) -> str:
     one, off = found["measured"][machine], found["errors"][machine]
     rows = (
         [
-            line["network"].replace("x", "×"),
+            _title(line["network"]),
             str(line["workers"]),
             f"{line['batch']:,}",
             duration(line["alone_s"]),
-            duration(line["measured_s"]),
-            duration(line["predicted_s"]),
+            f"{duration(line['measured_s'])} ({_of_sums(line, 'measured')})",
+            f"{duration(line['predicted_s'])} ({_of_sums(line, 'predicted')})",
             f"{line['ratio']:.2f}",
             f"{line['speed_up']:.2f}",
         ]
         for line in found["compared"][machine]
     )
-    head = ["network", "workers", "batch", "one process", "measured", "predicted", "predicted/measured", "speed-up"]
+    head = [
+        "network",
+        "workers",
+        "batch",
+        "one process",
+        "measured (of it the sum)",
+        "predicted",
+        "predicted/measured",
+        "speed-up",
+    ]
     return (
         f"Steps of processes that train together ({one['machine']['cpu']}, {one['machine']['cores']} cores, "
         f"`{one['command']}`). Nothing of them was used for the predictions, which come from processes that work apart "
         f"and from sums alone. The prediction is off by {100 * off['median']:.0f} % in the middle of {off['steps']} "
         f"steps, and by {100 * off['most']:.0f} % at most.{_ring(found['rings'][machine])}\n\n" + table(head, rows)
     )
+
+
+def _of_sums(line: Found, what: str) -> str:
+    return duration(line[f"{what}_parts"]["sum"])
 
 
 def _ring(off: dict[str, float]) -> str:
@@ -235,7 +264,7 @@ def _communication(found: Found) -> str:
     counts = list(next(iter(next(iter(found["networks"].values()))["communication"].values())))
     rows = (
         [
-            name.replace("x", "×"),
+            _title(name),
             f"{one['parameters']:,}",
             link,
             *(f"{size(cells[count]['sent_bytes'])}, {duration(cells[count]['seconds'])}" for count in counts),
@@ -249,7 +278,7 @@ def _communication(found: Found) -> str:
 def _hidden(found: Found) -> str:
     counts = list(next(iter(next(iter(found["networks"].values()))["hidden_batch"].values())))
     rows = (
-        [name.replace("x", "×"), link, *(rounded(cells[count]) for count in counts)]
+        [_title(name), link, *(rounded(cells[count]) for count in counts)]
         for name, one in found["networks"].items()
         for link, cells in one["hidden_batch"].items()
     )
@@ -260,7 +289,7 @@ def _speed(found: Found) -> str:
     link = found["usual_link"]
     first = next(iter(next(iter(found["networks"].values()))["speed_up"].values()))[link]
     rows = (
-        [name.replace("x", "×"), f"{int(batch):,}", *(f"{speed:.2f}" for speed in links[link].values())]
+        [_title(name), f"{int(batch):,}", *(f"{speed:.2f}" for speed in links[link].values())]
         for name, one in found["networks"].items()
         for batch, links in one["speed_up"].items()
     )
@@ -272,7 +301,7 @@ def _billion(found: Found) -> str:
     cells = {(line["network"], line["batch"], line["workers"]): line for line in found["billion"]}
     rows = (
         [
-            name.replace("x", "×"),
+            _title(name),
             f"{batch:,}",
             *(
                 f"{duration(cells[name, batch, count]['seconds'])} ({cells[name, batch, count]['most']})"
@@ -283,6 +312,10 @@ def _billion(found: Found) -> str:
         for batch in sorted({line["batch"] for line in found["billion"]})
     )
     return table(["network", "batch", *map(_workers, counts)], rows, 1)
+
+
+def _title(network: str) -> str:
+    return network.replace("x", "×")
 
 
 def _workers(count: int | str) -> str:

@@ -169,35 +169,38 @@ def train(
     began = time.perf_counter()
     _run(training, own, share, steps)
     taken = time.perf_counter() - began
-    # The last sum is that of the round's losses.
-    marks = np.array(watch.times[:-1]).reshape(-1, 2)
-    starts = np.concatenate([[began], marks[:-1, 1]]) if len(marks) else np.empty(0)
     parameters = training.state()["parameters"]
     return {
         "step_s": taken / steps,
-        "compute": (marks[:, 0] - starts).tolist() if len(marks) else [],
-        "wait": (marks[:, 1] - marks[:, 0]).tolist() if len(marks) else [],
+        "began": began,
+        # The last sum is that of the round's losses.
+        "marks": np.array(watch.times[:-1]).reshape(-1, 2),
         "parameters": np.array(parameters[:: max(1, parameters.size // 10_000)]),
     }
 
 
-def reduce_times(numbers: int, repeats: int) -> list[float]:
-    """Return how long each of some sums of so many double numbers took."""
+def add_up(numbers: int, repeats: int, work: float) -> Floats:
+    """Return when each of some sums of so many double numbers began and ended; before each there is some work.
+
+    Without it, processes that have just been woken by a sum are still awake for the next.
+    """
     from plr.cluster.fitting import Group
 
     group = Group(_Member.number, _Member.processes)
     part = np.ones(numbers)
     group.add(part)
     _meet()
-    times = []
-    for _ in range(repeats):
+    marks = np.empty((repeats, 2))
+    for number in range(repeats):
         part[:] = 1.0
-        began = time.perf_counter()
+        until = time.perf_counter() + work
+        while (now := time.perf_counter()) < until:
+            pass
         group.add(part)
-        times.append(time.perf_counter() - began)
+        marks[number] = now, time.perf_counter()
     if part[-1] != _Member.processes:
         raise RuntimeError(f"The sum of {_Member.processes} ones came out as {part[-1]}.")
-    return times
+    return marks
 
 
 def save_seconds(hidden: tuple[int, ...]) -> float:

@@ -94,7 +94,8 @@ def _machine(found: Any) -> str:
 
 def cluster_machine() -> str:
     """Return on what steps and sums were measured."""
-    return _machine(_read("cluster"))
+    model = _read("cluster_model")
+    return _machine(model["measured"][model["reference"]])
 
 
 def cluster_communication() -> str:

@@ -152,6 +152,13 @@ def test_the_best_epoch_is_kept_and_patience_ends_it(copy):
     assert len(seen) == 3
 
 
+def test_thousands_of_quick_rounds_do_no_harm(copy):
+    training = make(copy)
+    training._budget = 1 << 62
+    training.run(rounds_of(copy, training.order))
+    assert training._budget <= 1 << 30
+
+
 def test_rounds_out_of_turn_and_losses_out_of_range_are_errors(copy):
     training = make(copy)
     with pytest.raises(RuntimeError, match="Round 2 came in place of 0"):

@@ -20,7 +20,7 @@ from plr.learners.network._optimizers import update
 from plr.learners.network._passes import Layout
 from plr.learners.network._training import COSINE, Stages
 
-__all__ = ["Lanes", "Room", "Schedule", "add_gradients", "take_step", "train_steps"]
+__all__ = ["Lanes", "Room", "Schedule", "add_gradients", "step_on", "take_step", "train_steps"]
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -150,6 +150,24 @@ def take_step(schedule: Schedule, number: int, room: Room) -> None:
         schedule.momentum,
         schedule.second_momentum,
     )
+
+
+@jit
+def step_on(
+    stages: Stages,
+    layout: Layout,
+    head: Head,
+    formula: Formula,
+    schedule: Schedule,
+    lanes: Lanes,
+    step: int,
+    done: int,
+    use_fixed: bool,
+    room: Room,
+) -> None:
+    """Take a step of a round, whose gradients are added up, and compute the gradients of the next."""
+    take_step(schedule, done + step + 1, room)
+    add_gradients(stages, layout, head, formula, lanes, step + 1, use_fixed, schedule.learn_scale, room)
 
 
 @jit

@@ -21,7 +21,7 @@ from plr.learners.network._stages import get_stages
 from plr.learners.network._training import CONSTANT, COSINE
 from plr.learners.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.learners.network.network import SCALAR_HEAD, Network, Settings, _aligned
-from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, take_step, train_steps
+from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, step_on, take_step, train_steps
 from plr.streaming.rounds import Order, Round, RoundRows
 from plr.weighting._noise import next_missing, next_scale
 from plr.weighting.rule import Rule, frozen
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 # As in training on rows in memory: Python looks at progress and at Ctrl-C about this often.
 _SECONDS_BETWEEN_LOOKS = 0.1
-_FIRST_OPERATIONS = 200_000_000
+_FIRST_OPERATIONS, _MOST_STEPS = 200_000_000, 1 << 30
 _HISTORY = ("losses", "scales", "validation")
 
 
@@ -234,7 +234,8 @@ class LaneTraining:
             else:
                 self._steps_together(lanes, step, last, use_fixed)
             taken = time.perf_counter() - began
-            self._budget = max(1, int(self._budget * min(_SECONDS_BETWEEN_LOOKS / max(taken, 1e-9), 8.0)))
+            grown = self._budget * min(_SECONDS_BETWEEN_LOOKS / max(taken, 1e-9), 8.0)
+            self._budget = max(1, int(min(grown, _MOST_STEPS)))
             step = last
             if callback is not None:
                 totals = self._room.totals[0]
@@ -258,22 +259,18 @@ class LaneTraining:
         )
 
     def _steps_together(self, lanes: Lanes, first: int, last: int, use_fixed: bool) -> None:
+        """Take steps of which the gradients of all processes are added up.
+
+        A step and the gradients of the next are one call: to hand the arrays over takes longer than a small step.
+        """
         room = self._room
-        total = room.sums[0]
+        common = (self._stages, self.layout, SCALAR_HEAD, self.rule.formula)
+        add_gradients(*common, lanes, first, use_fixed, self._schedule.learn_scale, room)
         for step in range(first, last):
-            add_gradients(
-                self._stages,
-                self.layout,
-                SCALAR_HEAD,
-                self.rule.formula,
-                lanes,
-                step,
-                use_fixed,
-                self._schedule.learn_scale,
-                room,
-            )
-            self._together.add(total)
-            take_step(self._schedule, self.steps + step + 1, room)
+            self._together.add(room.sums[0])
+            if step + 1 < last:
+                step_on(*common, self._schedule, lanes, step, self.steps, use_fixed, room)
+        take_step(self._schedule, self.steps + last, room)
 
     def _end_round(self, turn: Round) -> None:
         """Learn the noise from the round's sums, and close the epoch where it ends."""

@@ -51,8 +51,8 @@ SAMPLE_ROWS = 20_000
 
 _HELD_SHARE = 10
 _FEWEST_ROWS = 20
-# Files are looked through together until they have so many rows.
-_ROWS_TOGETHER = 1_000_000
+# Files are looked through together until they have so many rows, or so large a share of all.
+_ROWS_TOGETHER, _MOST_PARTS = 1_000_000, 256
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,13 @@ def choose_rows(rows: int, seed: int, held: int | None = None, sample: int = SAM
 def file_parts(folder: Folder) -> list[list[File]]:
     """Divide files into parts that can be worked on apart: each of neighbours, with enough rows to be worth it."""
     parts: list[list[File]] = [[]]
+    enough, rows = max(_ROWS_TOGETHER, folder.rows // _MOST_PARTS), 0
     for file in folder.files:
-        if sum(one.rows for one in parts[-1]) >= _ROWS_TOGETHER:
+        if rows >= enough:
             parts.append([])
+            rows = 0
         parts[-1].append(file)
+        rows += file.rows
     return parts
 
 
