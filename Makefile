@@ -68,3 +68,11 @@ identification: $(VENV)/.tests
 uncertainty: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.uncertainty run --jobs 2
 	$(BIN)/python -m benchmarks.uncertainty tables
+
+.PHONY: scale
+
+# About 40 minutes and 21 GiB of disk under runs/folder, which can be deleted afterwards.
+scale: $(VENV)/.tests
+	$(BIN)/python benchmarks/bench_folder.py --out results/scale
+	$(BIN)/python benchmarks/bench_cluster.py --out results/scale --ray
+	$(BIN)/python benchmarks/cluster_model.py --out results/scale

@@ -378,7 +378,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def _training_rows(self, instead: str) -> tuple[Task, CandidateSets]:
         """Return what was learned from, and the sets by the priors that the user gave, without what a start added."""
         if self._training is None:
-            raise NotFittedError(f"The training rows are not kept in a pickled model. {instead}")
+            raise NotFittedError(
+                f"The training rows are not kept with a model that was pickled, loaded or fitted in batches. {instead}"
+            )
         return self._training, self._training.S if self._given is None else self._given
 
     def __getstate__(self) -> Any:
