@@ -255,8 +255,8 @@ def tell_done(done: dict[str, Any], out: Path) -> None:
         here = " of this process, without the workers'" if done["engine"] == "ray" else ""
         grown = done["peak_memory"] - (done["peak_memory_before"] or 0)
         typer.echo(
-            f"Peak memory{here}: {readable(done['peak_memory'])}, {readable(grown)} more than before; on the disk, while "
-            f"it was trained: {readable(done['disk'])}."
+            f"Peak memory{here}: {readable(done['peak_memory'])}, {readable(grown)} more than before; "
+            f"on the disk, while it was trained: {readable(done['disk'])}."
         )
     typer.echo("Which candidates are true: plr identify MODEL FOLDER -o OUT.")
 
