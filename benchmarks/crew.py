@@ -144,7 +144,7 @@ def train(
     warm : int
         Steps before, which do not count.
     """
-    from plr.cluster.fitting import Group
+    from plr.cluster.workers import Group
 
     in_all, sharing = lanes
     number = _Member.number if sharing == _Member.processes else 0
@@ -184,7 +184,7 @@ def add_up(numbers: int, repeats: int, work: float) -> Floats:
 
     Without it, processes that have just been woken by a sum are still awake for the next.
     """
-    from plr.cluster.fitting import Group
+    from plr.cluster.workers import Group
 
     group = Group(_Member.number, _Member.processes)
     part = np.ones(numbers)

@@ -17,7 +17,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import plr.cluster.fitting  # noqa: E402
 from plr import PartialLabelRegressor, load_model, make_candidates  # noqa: E402
-from plr.cluster.fitting import OnRay, train_worker  # noqa: E402
+from plr.cluster.fitting import OnRay  # noqa: E402
+from plr.cluster.workers import train_worker  # noqa: E402
 from plr.errors import ClusterError, DivergenceError  # noqa: E402
 from plr.learners import MLP, Module  # noqa: E402
 from plr.streaming import shuffled  # noqa: E402
@@ -168,7 +169,8 @@ def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(fold
     asked = dict.fromkeys(("ignore", "truth", "prior", "weights", "groups")) | {"target": "y"}
     parts = {"learner": "mlp", "weighting": "auto", "loss": "squared", "start": "auto", "effort": "normal"}
     settings = {"epochs": 200, "hidden": [16], "batch_size": 64}
-    fit(folder, model, asked, parts, settings, resources=Resources(engine="ray", workers=2))
+    done = fit(folder, model, asked, parts, settings, resources=Resources(engine="ray", workers=2))
+    assert done["taken_up"]
     assert load_model(model).n_iter_ == 200
     assert [place.name for place in tmp_path.iterdir()] == ["model.plr"]
 

@@ -2,14 +2,16 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.candidates import CandidateSets
-from plr.errors import DataError, FeatureError, NotFittedError, ParameterError
+from plr.errors import CandidateError, DataError, FeatureError, NotFittedError, ParameterError
 from plr.learners import MLP, Linear
 from plr.streaming import training
 from plr.streaming.fitting import fit_folder, stream_epochs
+from plr.streaming.scratch import Scratch
 from plr.weighting import Posterior
 
 NETWORK = MLP(hidden=(32, 32), epochs=40, batch_size=128)
@@ -189,3 +191,71 @@ def test_a_module_is_trained_on_the_same_rows(rows, folder_of, reading_of, mixed
 def test_epochs_are_fewer_the_more_rows_there_are():
     assert [stream_epochs(MLP(), 10**power, 256) for power in (3, 5, 6, 7, 9)] == [1000, 20, 20, 2, 2]
     assert stream_epochs(MLP(epochs=7), 10**9, 256) == 7
+
+
+def test_files_that_were_written_anew_are_other_files(rows, folder_of, reading_of):
+    first, _, _ = rows(1_000, seed=1, plain=True)
+    second, _, _ = rows(1_000, seed=2, plain=True)
+    place = folder_of(first, files=1)
+    before = reading_of(place).folder.fingerprint()
+    assert reading_of(place).folder.fingerprint() == before
+    pq.write_table(second, place / "part-0.parquet", row_group_size=500)
+    assert reading_of(place).folder.fingerprint() != before
+
+
+def test_two_fits_do_not_share_a_place(tmp_path):
+    place = Scratch(tmp_path / "scratch", {"a": 1})
+    with pytest.raises(DataError, match="Another fit is at work"):
+        Scratch(tmp_path / "scratch", {"a": 2})
+    place.release()
+    assert not Scratch(tmp_path / "scratch", {"a": 2}).taken_up
+
+
+def test_nothing_is_removed_before_the_model_is_kept(mixed, tmp_path):
+    model = PartialLabelRegressor(Linear(), random_state=0)
+
+    def fail(_):
+        raise DataError("the disk is full")
+
+    with pytest.raises(DataError, match="the disk is full"):
+        fit_folder(model, mixed[0], tmp_path / "scratch", save=fail)
+    assert (tmp_path / "scratch" / "copy.json").exists()
+    found = fit_folder(model, mixed[0], tmp_path / "scratch", save=lambda fit: None)
+    assert found.taken_up
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_a_module_is_known_again_in_another_process():
+    torch = pytest.importorskip("torch")
+    from plr.learners import Module
+    from plr.streaming.passes import _model_in_words
+
+    def named():
+        scope = {"torch": torch}
+        exec("def make(columns):\n    return torch.nn.Linear(columns, 1)", scope)
+        return _model_in_words(PartialLabelRegressor(Module(scope["make"]), random_state=0))
+
+    assert named() == named()
+    assert not any(" at 0x" in text for text in named().values())
+
+
+def test_few_rows_with_candidates_among_many_are_enough_or_told(rows, folder_of, reading_of, tmp_path):
+    table, _, _ = rows(2_000, plain=True)
+    lists = table["y"].to_pylist()
+    for kept, expected in ((12, 166), (2_000, 1)):
+        some = pa.array([cell if row % kept == 1 else [] for row, cell in enumerate(lists)])
+        reading = reading_of(folder_of(table.set_column(3, "y", some)), drop_empty=True)
+        model = PartialLabelRegressor(Linear(), random_state=0)
+        if expected > 1:
+            found = fit_folder(model, reading, tmp_path / "scratch")
+            assert found.survey.rows >= expected
+        else:
+            with pytest.raises(CandidateError, match="1 rows have a candidate in 'y', too few"):
+                fit_folder(model, reading, tmp_path / "scratch")
+
+
+def test_weights_that_are_all_zero_are_told(rows, folder_of, reading_of, tmp_path):
+    table, _, _ = rows(500, plain=True)
+    reading = reading_of(folder_of(table.append_column("weight", pa.array([0.0] * 500))), weights="weight")
+    with pytest.raises(ParameterError, match="zero in every row"):
+        fit_folder(PartialLabelRegressor(Linear(), random_state=0), reading, tmp_path / "scratch")

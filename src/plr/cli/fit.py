@@ -112,7 +112,7 @@ def fit_command(
         typer.Option(
             "--stream/--no-stream",
             help="Read Parquet files in batches, so that they need not fit in memory, or as one table.",
-            show_default="in batches from 256 MiB on",
+            show_default="a folder of 256 MiB and more in batches",
         ),
     ] = None,
     engine: Annotated[

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from plr.streaming.training import Engine
     from plr.tables import Features
 
-__all__ = ["ENGINES", "Resources", "fit_folder", "folder_to_stream", "read_folder"]
+__all__ = ["ENGINES", "Resources", "fit_folder", "folder_to_stream", "read_folder", "tell_done"]
 
 ENGINES = ("local", "ray")
 """Where a model can be trained."""
@@ -151,8 +152,10 @@ def fit_folder(
     from plr.cli.parts import check_module, make_regressor
     from plr.cli.roles import read_roles
     from plr.errors import ParameterError
+    from plr.learners import Module
+    from plr.learners.module.settings import check_settings
+    from plr.streaming.fitting import FolderFit, stream_epochs
     from plr.streaming.fitting import fit_folder as fit
-    from plr.streaming.fitting import stream_epochs
     from plr.streaming.memory import peak_memory
     from plr.streaming.rows import Reading
     from plr.tables import learn_features
@@ -162,11 +165,14 @@ def fit_folder(
     check_module(learner, module is not None)
     if asked.get("groups"):
         raise ParameterError("--groups is for folds, which are not made in batches; leave it out.")
-    if learner == "module" and "epochs" not in options:
-        options = {**options, "epochs": stream_epochs(None, folder.rows, int(options.get("batch_size", 128)))}
-        note(f"The module is trained for {options['epochs']} epochs; --option epochs=N says otherwise.")
+    if learner == "linear" and resources.engine == "ray":
+        raise ParameterError("--engine ray trains mlp and module; a linear model is solved here, without it.")
     code = None if module is None else read_module(module)
     model = make_regressor({**parts, "learner": learner}, options, module=code, seed=seed, jobs=jobs)
+    if learner == "module" and "epochs" not in options:
+        epochs = stream_epochs(None, folder.rows, check_settings(cast(Module, model.learner)).batch_size)
+        model.set_params(learner__epochs=epochs)
+        note(f"The module is trained for {epochs} epochs; --option epochs=N says otherwise.")
     with working("Looking at some rows"):
         some = folder.look(_LOOKED_AT, seed)
     roles = read_roles(some, folder.path, asked)
@@ -181,24 +187,14 @@ def fit_folder(
         try_module(code, str(module), len(features.names), getattr(model.learner, "device", "auto"))
     weights = roles.weights[0] if roles.weights else None
     reading = Reading(folder, features, tuple(roles.target), tuple(roles.prior), weights, drop_empty)
-    place = _scratch(out, resources)
-    with _engine(resources) as engine, _keeping(place):
-        found = fit(model, reading, place, intervals=intervals, engine=engine, working=working)
-    if found.taken_up:
-        note("Went on from where an earlier fit had been stopped.")
-    _tell_survey(found.survey, folder)
-    held, sample = found.held, found.sample
     named = ({"option": options} if options else {}) | ({"module": short_name(module)} if module else {})
     description: dict[str, Any] = {
         "features": features.to_dict(),
         "target": roles.target,
         "truth": roles.truth[0] if roles.truth else None,
         "aside": roles.aside,
-        "rows": found.survey.rows,
         "source": folder.path.name,
         "fingerprint": folder.fingerprint(),
-        "held_out": held,
-        "sample": sample,
         "roles": {role: named for role, named in asked.items() if named and role != "target"},
         "options": {
             **parts,
@@ -209,15 +205,26 @@ def fit_folder(
             "engine": resources.engine,
         },
     }
-    save_model(model, out, extra={"table": description}, training_rows=False)
+
+    def save(found: FolderFit) -> None:
+        counted = {"rows": found.survey.rows, "held_out": found.held, "sample": found.sample}
+        save_model(model, out, extra={"table": {**description, **counted}}, training_rows=False)
+
+    place = _scratch(out, resources)
+    with _engine(resources) as engine, _keeping(place):
+        found = fit(model, reading, place, intervals=intervals, engine=engine, working=working, save=save)
+    if found.taken_up:
+        note("Went on from where an earlier fit had been stopped.")
+    _tell_survey(found.survey, folder)
     peak = peak_memory()
     return {
         "model": str(out),
         "identified": None,
         "rows": found.survey.rows,
         "rows_left_out": found.survey.left_out,
-        "rows_held_out": held,
-        "rows_of_sample": sample,
+        "rows_held_out": found.held,
+        "rows_of_sample": found.sample,
+        "taken_up": found.taken_up,
         "candidates": found.survey.candidates,
         "target": roles.target,
         "truth": description["truth"],
@@ -228,6 +235,7 @@ def fit_folder(
         "peak_memory": peak,
         "peak_memory_before": before,
         "disk": found.copied,
+        "engine": resources.engine,
         "seconds": watch.seconds,
     }
 
@@ -244,10 +252,11 @@ def tell_done(done: dict[str, Any], out: Path) -> None:
         "rows that were held out of training."
     )
     if done["peak_memory"] is not None:
+        here = " of this process, without the workers'" if done["engine"] == "ray" else ""
         grown = done["peak_memory"] - (done["peak_memory_before"] or 0)
         typer.echo(
-            f"Peak memory: {readable(done['peak_memory'])}, {readable(grown)} more than before; on the disk, for the "
-            f"time of training: {readable(done['disk'])}."
+            f"Peak memory{here}: {readable(done['peak_memory'])}, {readable(grown)} more than before; "
+            f"on the disk, while it was trained: {readable(done['disk'])}."
         )
     typer.echo("Which candidates are true: plr identify MODEL FOLDER -o OUT.")
 
@@ -272,7 +281,11 @@ def _engine(resources: Resources) -> Iterator[Engine]:
 def _scratch(out: Path, resources: Resources) -> Path:
     """Return where to put what training leaves on the disk until it is over: beside the model, unless told."""
     # Workers of a cluster are in folders of their own.
-    return Path(os.path.abspath(resources.scratch or out.parent)) / f"{out.name}.unfinished"
+    if resources.scratch is None:
+        return Path(os.path.abspath(out.parent)) / f"{out.name}.unfinished"
+    # Models of the same name may come from several folders.
+    whose = hashlib.sha256(os.path.abspath(out).encode()).hexdigest()[:8]
+    return Path(os.path.abspath(resources.scratch)) / f"{out.name}.{whose}.unfinished"
 
 
 @contextmanager
@@ -282,8 +295,12 @@ def _keeping(place: Path) -> Iterator[None]:
 
     try:
         yield
-    except KeyboardInterrupt:
-        note(f"What has been done is kept in {place}; the same command goes on from there.")
+    except BaseException:
+        if place.is_dir():
+            note(
+                f"What has been done is kept in {place}; the same command goes on from there. Delete it if you do not "
+                "want to."
+            )
         raise
 
 

@@ -26,9 +26,12 @@ class _RoundsSource(Datasource):
 
     def __init__(self, copy: ShuffledCopy, turns: list[Round], lanes: tuple[int, int]) -> None:
         super().__init__()
-        self._folder, self._lanes, self._turns = str(copy.folder), lanes, turns
+        told = (copy.folder / "copy.json").stat()
+        # Processes keep files open; another copy in the same place is another.
+        self._key = (str(copy.folder), told.st_mtime_ns, told.st_ino)
+        self._lanes, self._turns = lanes, turns
         self._rows = [int(copy.sizes[turn.chunk, lanes[0] : lanes[1]].sum()) for turn in turns]
-        self._size = sum(field_bytes(copy) * rows for rows in self._rows)
+        self._size = sum(_row_bytes(copy) * rows for rows in self._rows)
 
     def get_name(self) -> str:
         """Return what Ray calls it."""
@@ -48,15 +51,15 @@ class _RoundsSource(Datasource):
                 input_files=None,
                 exec_stats=None,
             )
-            tasks.append(ReadTask(partial(_read, self._folder, turn, self._lanes), metadata))
+            tasks.append(ReadTask(partial(_read, self._key, turn, self._lanes), metadata))
         return tasks
 
 
 def rounds_from_ray(
-    copy: ShuffledCopy, order: Order, lanes: tuple[int, int], first: int
+    copy: ShuffledCopy, order: Order, lanes: tuple[int, int], first: int, last: int | None = None
 ) -> Iterator[tuple[Round, RoundRows]]:
-    """Give the rounds from number ``first`` on, some lanes of them, read ahead by tasks of the cluster."""
-    turns = list(order.turns(first))
+    """Give the rounds from number ``first`` to before ``last``, some lanes of each; tasks of the cluster read ahead."""
+    turns = [turn for turn in order.turns(first) if last is None or turn.number < last]
     # Ray has no blocks without rows.
     filled = [turn for turn in turns if copy.sizes[turn.chunk, lanes[0] : lanes[1]].any()]
     blocks: Iterator[pa.Table] = iter(())
@@ -78,15 +81,15 @@ def rounds_from_ray(
         yield turn, round_rows(table.slice(0, wanted), order, turn, *lanes)
 
 
-def field_bytes(copy: ShuffledCopy) -> int:
+def _row_bytes(copy: ShuffledCopy) -> int:
     """Return about how many bytes a row has."""
     return 4 * copy.shape.width + 64
 
 
-def _read(folder: str, turn: Round, lanes: tuple[int, int]) -> list[pa.Table]:
-    return [_opened(folder).read(turn.chunk, *lanes)]
+def _read(key: tuple[str, int, int], turn: Round, lanes: tuple[int, int]) -> list[pa.Table]:
+    return [_opened(key).read(turn.chunk, *lanes)]
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: str) -> ShuffledCopy:
-    return ShuffledCopy(Path(folder))
+def _opened(key: tuple[str, int, int]) -> ShuffledCopy:
+    return ShuffledCopy(Path(key[0]))

@@ -11,17 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import plr
 from plr._checks import check_seed
 from plr.errors import FeatureError, ParameterError
 from plr.learners import MLP, Fitted, Linear, Module
@@ -34,10 +31,11 @@ from plr.regressor import PartialLabelRegressor
 from plr.selection import fit_noise
 from plr.start import Density, Start, choose_start
 from plr.streaming.linear import LinearJob
-from plr.streaming.preparation import Choice, Preparation, choose_rows, copy_rows, file_parts, look_through, prepare
+from plr.streaming.passes import Working, copy_all, identity, look_through_all, silent
+from plr.streaming.preparation import Preparation, choose_rows, prepare
 from plr.streaming.rows import Reading
 from plr.streaming.scratch import Scratch
-from plr.streaming.shuffled import ShuffledCopy, plan_shape, space_for
+from plr.streaming.shuffled import ShuffledCopy
 from plr.streaming.survey import Survey, matrix
 from plr.streaming.training import Engine, Here, NetworkJob
 from plr.training import resolve_parts
@@ -48,7 +46,6 @@ from plr.weighting.rule import Rule
 __all__ = ["STREAMED", "FolderFit", "fit_folder", "stream_epochs"]
 
 Floats = NDArray[np.float64]
-Working = Callable[[str], AbstractContextManager[Callable[[int, int, float], object]]]
 
 STREAMED = ("linear", "mlp", "module")
 """Learners that can be trained in batches."""
@@ -85,11 +82,6 @@ class FolderFit:
     taken_up: bool = False
 
 
-@contextmanager
-def _silent(_: str) -> Iterator[Callable[[int, int, float], object]]:
-    yield lambda *_: None
-
-
 def fit_folder(
     regressor: PartialLabelRegressor,
     reading: Reading,
@@ -97,7 +89,8 @@ def fit_folder(
     *,
     intervals: bool = True,
     engine: Engine | None = None,
-    working: Working = _silent,
+    working: Working = silent,
+    save: Callable[[FolderFit], object] | None = None,
 ) -> FolderFit:
     """Fit a regressor to a folder, in an amount of memory that does not depend on the number of rows.
 
@@ -116,33 +109,41 @@ def fit_folder(
         Where the work is done; here, unless given.
     working : callable, optional
         Given the name of a stage, a context manager that gives what is told ``(done, in all, loss)``.
+    save : callable, optional
+        Called with the result before ``scratch`` is removed, so that nothing is lost should it fail.
     """
     engine = Here() if engine is None else engine
     parts = _Parts.of(regressor)
     seed = int(check_seed(regressor.random_state).randint(2**31 - 1))
     held = parts.held_rows(reading.folder.rows)
     choice = choose_rows(reading.folder.rows, seed, held)
-    place = Scratch(scratch, _identity(regressor, reading, engine.lanes, seed))
-    found = _survey(reading, choice, engine, working)
-    ready = prepare(
-        found,
-        reading,
-        choice,
-        parts.rule,
-        parts.learner,
-        parts.start(regressor, found.rows),
-        dtype=parts.dtype(),
-        seed=seed,
-        cv=regressor.cv,
-        n_jobs=regressor.n_jobs,
-    )
-    parts.check(ready)
-    copy, size = _copy(ready, reading, found, place, engine, seed, working)
-    with working("Training") as tell:
-        model = parts.train(ready, found, copy, place, engine, seed, tell)
-    _assemble(regressor, parts, model, ready, intervals)
-    place.remove()
-    return FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size, place.taken_up)
+    place = Scratch(scratch, identity(regressor, reading, engine.lanes, seed))
+    try:
+        found = look_through_all(reading, choice, engine, working)
+        ready = prepare(
+            found,
+            reading,
+            choice,
+            parts.rule,
+            parts.learner,
+            parts.start(regressor, found.rows),
+            dtype=parts.dtype(),
+            seed=seed,
+            cv=regressor.cv,
+            n_jobs=regressor.n_jobs,
+        )
+        parts.check(ready)
+        copy, size = copy_all(ready, reading, found, place, engine, seed, working)
+        with working("Training") as tell:
+            model = parts.train(ready, found, copy, place, engine, seed, tell)
+        _assemble(regressor, parts, model, ready, intervals)
+        fit = FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size, place.taken_up)
+        if save is not None:
+            save(fit)
+        place.remove()
+        return fit
+    finally:
+        place.release()
 
 
 def stream_epochs(learner: MLP | None, rows: int, batch_size: int) -> int:
@@ -244,6 +245,7 @@ class _Parts:
         job = NetworkJob(copy.folder, self.rule, settings, width, found.largest_set, seed, judges if judged else None)
         training = job.training(copy)
         training.restore(engine.train(job, place, tell))
+        training.check()
         return _fitted_network(training, ready, self.rule, judged)
 
     def _train_module(
@@ -299,89 +301,6 @@ def _fitted_network(training: Any, ready: Preparation, rule: Rule, judged: bool)
         best_round=training.best_epoch if judged else None,
     )
     return FittedNetwork(training.network, ready.encoding, ready.target, report)
-
-
-def _identity(regressor: PartialLabelRegressor, reading: Reading, lanes: int, seed: int) -> dict[str, Any]:
-    return {
-        "plr": plr.__version__,
-        "folder": reading.folder.fingerprint(),
-        "columns": reading.features.to_dict(),
-        "target": reading.target,
-        "prior": reading.prior,
-        "weights": reading.weights,
-        "drop_empty": reading.drop_empty,
-        "model": {
-            name: repr(part) for name, part in regressor.get_params().items() if name not in ("n_jobs", "verbose")
-        },
-        "lanes": lanes,
-        "seed": seed,
-    }
-
-
-class _Count:
-    """Counts rows, and tells."""
-
-    def __init__(self, tell: Callable[[int, int, float], object], every: int) -> None:
-        self._tell, self._every, self._seen = tell, every, 0
-
-    def __call__(self, rows: int) -> None:
-        self._seen += rows
-        self._tell(self._seen, self._every, np.nan)
-
-
-def _survey(reading: Reading, choice: Choice, engine: Engine, working: Working) -> Survey:
-    found = Survey()
-    with working("Looking through all rows") as tell:
-        count = _Count(tell, reading.folder.rows)
-        look = partial(look_through, reading, choice, tell=count if engine.here else None)
-        for part in engine.map(look, file_parts(reading.folder)):
-            found.add(part)
-            if not engine.here:
-                count(part.rows + part.left_out)
-    return found
-
-
-def _copy(
-    ready: Preparation,
-    reading: Reading,
-    found: Survey,
-    place: Scratch,
-    engine: Engine,
-    seed: int,
-    working: Working,
-) -> tuple[ShuffledCopy, int]:
-    lists = tuple(
-        name
-        for name, there in (
-            ("prior", found.has_prior),
-            ("log_q", ready.density is not None),
-            ("start", ready.start is not None),
-        )
-        if there
-    )
-    width = len(np.atleast_1d(ready.encoding.scaling.scale))
-    shape, size = plan_shape(
-        found.rows,
-        width,
-        ready.dtype,
-        found.candidates / found.rows,
-        lanes=engine.lanes,
-        seed=seed,
-        weighted=reading.weights is not None,
-        lists=lists,
-    )
-    if ShuffledCopy.exists(place.path):
-        return ShuffledCopy(place.path), size
-    space_for(place.path, size)
-    with working("Writing a shuffled copy") as tell:
-        count = _Count(tell, reading.folder.rows)
-        write = partial(copy_rows, reading, ready, shape, place.path, tell=count if engine.here else None)
-        runs = []
-        for part in engine.map(write, list(enumerate(file_parts(reading.folder)))):
-            runs += part
-            if not engine.here:
-                count(sum(run["rows"] for run in part))
-        return ShuffledCopy.complete(place.path, shape, runs), size
 
 
 def _assemble(

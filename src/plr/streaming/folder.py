@@ -166,8 +166,8 @@ class Folder:
         return f"data row {row - file.first} of {file.name}, counted from 0"
 
     def fingerprint(self) -> str:
-        """Return a text that tells these files from others: their names, sizes and rows."""
-        told = repr([(file.name, file.size, file.groups) for file in self.files])
+        """Return a text that tells these files from others: their names, and what each says of itself."""
+        told = repr([(file.name, file.identity()) for file in self.files])
         return hashlib.sha256(told.encode()).hexdigest()
 
     def batches(
@@ -257,11 +257,10 @@ def _parquet_files(path: Path) -> list[str]:
         if path.suffix.lower() not in _ENDINGS:
             raise ParameterError(f"{path} is no Parquet file; only those, and folders of them, are read in batches.")
         return [path.name]
-    every = [
-        found.relative_to(path)
-        for found in path.rglob("*")
-        if not any(part.startswith((".", "_")) for part in found.relative_to(path).parts) and found.is_file()
-    ]
+    every = []
+    for place, below, found in os.walk(path, followlinks=True):
+        below[:] = [name for name in below if not name.startswith((".", "_"))]
+        every += [Path(place, name).relative_to(path) for name in found if not name.startswith((".", "_"))]
     names = sorted(name.as_posix() for name in every if name.suffix.lower() in _ENDINGS)
     if not names:
         others = sorted({name.suffix for name in every if name.suffix})
@@ -282,7 +281,8 @@ def _partition_keys(path: Path, names: list[str]) -> dict[str, tuple[tuple[str, 
     found = {}
     for fragment in dataset.get_fragments():
         given = pyarrow.dataset.get_partition_keys(fragment.partition_expression)
-        found[Path(fragment.path).relative_to(path.resolve() if path.is_absolute() else path).as_posix()] = given
+        name = os.path.relpath(os.path.abspath(fragment.path), os.path.abspath(path))
+        found[Path(name).as_posix()] = given
     return {name: tuple(sorted(found.get(name, {}).items())) for name in names}
 
 
@@ -294,7 +294,10 @@ def _describe(path: Path) -> tuple[pa.Schema, tuple[int, ...], int]:
             raise DataError(f"{path} has {metadata.num_columns:,} columns; at most {MOST_COLUMNS:,} can be read.")
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         sizes = tuple(group.num_rows for group in groups)
-        return metadata.schema.to_arrow_schema(), sizes, sum(group.total_byte_size for group in groups)
+        schema = metadata.schema.to_arrow_schema()
+        # Columns with few different values are small in the file and of full size in memory.
+        plain = sum(sizes) * sum(_width(field.type) for field in schema)
+        return schema, sizes, max(plain, sum(group.total_byte_size for group in groups))
     except PermissionError as error:
         raise DataError(f"{path} may not be read: permission denied.") from error
     except (pa.ArrowException, OSError) as error:
@@ -303,6 +306,14 @@ def _describe(path: Path) -> tuple[pa.Schema, tuple[int, ...], int]:
         raise DataError(
             f"{path} is damaged, or cut short: {str(error).splitlines()[0].partition('. ')[0].rstrip('.')}."
         ) from error
+
+
+def _width(kind: pa.DataType) -> int:
+    """Return the bytes of a cell, where all cells have as many; else 8, as an offset and a little more would take."""
+    try:
+        return max(kind.bit_width // 8, 1)
+    except ValueError:
+        return 8
 
 
 def _merged(schema: pa.Schema, other: pa.Schema, first: str, path: Path) -> pa.Schema:

@@ -51,7 +51,7 @@ class ModuleJob:
     epochs : int
     columns : int
     scaling : Affine or None
-        Of the features, undone in the copy.
+        Of the features; the copy has them scaled.
     target : Affine
     scale : float
         Standard deviation of the labels as the module sees them.

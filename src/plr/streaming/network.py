@@ -179,11 +179,16 @@ class LaneTraining:
                 after(self)
             if self.is_over:
                 break
-        if self.is_over:
-            if not np.isfinite(self._room.parameters).all():
-                raise diverged(PARAMETERS, len(self.losses), self.order.epochs, self.settings.learning_rate)
-            if self._judge is not None and self.best_epoch < 0:
-                raise DivergenceError(NO_SCORE)
+        self.check()
+
+    def check(self) -> None:
+        """Complain about a training that is over and has come to nothing."""
+        if not self.is_over:
+            return
+        if not np.isfinite(self._room.parameters).all():
+            raise diverged(PARAMETERS, len(self.losses), self.order.epochs, self.settings.learning_rate)
+        if self._judge is not None and self.best_epoch < 0:
+            raise DivergenceError(NO_SCORE)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return where training stands, as arrays."""
@@ -295,7 +300,12 @@ class LaneTraining:
         self._of_epoch = np.zeros(2)
         if self._judge is None:
             return
-        score = self._judge(Network(self.layout, self._room.parameters.copy()), state)
+        # The first process decides for all: on other processors the last bit may be another.
+        found = np.zeros(1)
+        if self._together.number == 0:
+            found[0] = self._judge(Network(self.layout, self._room.parameters.copy()), state)
+        self._together.add(found)
+        score = float(found[0])
         best = np.inf if self.best_epoch < 0 else self.validation[self.best_epoch]
         self.validation.append(score)
         if score < best:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.errors import CandidateError
+from plr.errors import CandidateError, ParameterError
 from plr.learners import Learner
 from plr.learners.base import Task
 from plr.learners.columns import Columns
@@ -138,10 +138,6 @@ class Preparation:
     mean_weight: float
     dtype: str = "float32"
 
-    def features(self, rows: Rows) -> NDArray[np.float64]:
-        """Return the features of rows as the learner sees them."""
-        return self.encoding.apply(matrix(rows.X, self.columns))
-
     def training(self, rows: Rows) -> Prepared:
         """Return rows ready for training, without those that are held out."""
         aside = np.isin(rows.index, self.held_index, kind="sort")
@@ -229,16 +225,22 @@ def prepare(
     n_jobs: int | None = None,
 ) -> Preparation:
     """Learn from a survey of all rows what rows are made ready by."""
-    if found.rows - len(choice.held) < 1 or found.labels is None:
+    source, named = reading.folder.path, ", ".join(map(repr, reading.target))
+    if found.labels is None:
+        raise CandidateError(f"{source}: no row has a candidate in {named}.")
+    if not found.weight > 0.0:
+        raise ParameterError(f"{source}: --weights is zero in every row; at least one must count.")
+    chosen = Rows.concatenate(found.chosen) if found.chosen else None
+    aside = np.zeros(0, dtype=bool) if chosen is None else np.isin(chosen.index, choice.held)
+    if chosen is None or not aside.any() or aside.all():
         raise CandidateError(
-            f"{reading.folder.path}: no row has a candidate in {', '.join(map(repr, reading.target))}."
+            f"{source}: {found.rows:,} rows have a candidate in {named}, too few to train in batches; give them as one "
+            "table."
         )
+    held, sample = chosen.take(np.flatnonzero(aside)), chosen.take(np.flatnonzero(~aside))
     names = reading.features.names
     columns = found.columns(names)
     encoding = found.encoding(names, columns, learner.scale_features)
-    chosen = Rows.concatenate(found.chosen)
-    held = chosen.take(np.flatnonzero(np.isin(chosen.index, choice.held)))
-    sample = chosen.take(np.flatnonzero(~np.isin(chosen.index, choice.held)))
     uniform = FalseLabelDensity(float(found.labels.low[0]), float(found.labels.high[0]))
 
     def density_of(weights: Floats | None) -> FalseLabelDensity | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from plr.streaming.shuffled import ShuffledCopy
 
-__all__ = ["Order", "Round", "RoundRows", "round_rows"]
+__all__ = ["Order", "Round", "RoundRows", "round_rows", "rounds_of"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -110,17 +110,6 @@ class Order:
             order = random.permutation(chunks)
             for place in range(first - epoch * chunks if epoch == first // chunks else 0, chunks):
                 yield Round(epoch * chunks + place, epoch, int(order[place]), place == chunks - 1)
-
-    def steps_before(self, first: int) -> int:
-        """Return how many steps the rounds before number ``first`` have."""
-        chunks = len(self.sizes)
-        each = self._steps_by_chunk()
-        whole = first // chunks * int(each.sum())
-        for turn in self.turns(first // chunks * chunks):
-            if turn.number >= first:
-                break
-            whole += int(each[turn.chunk])
-        return whole
 
     def rows_in_order(self, turn: Round, lane: int) -> Integers:
         """Return the order in which a lane's rows are taken in a round."""

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,18 +35,20 @@ class Scratch:
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self.path = path
+        self._lock: int | None = None
         told = json.dumps(identity, sort_keys=True)
         mark = path / _IDENTITY
         self.taken_up = False
         """Whether this training had been begun before."""
         try:
-            if path.is_dir() and any(path.iterdir()):
+            path.mkdir(parents=True, exist_ok=True)
+            self._hold()
+            if any(path.iterdir()):
                 if not mark.is_file():
                     raise DataError(f"{path} is not empty and not of an unfinished training; name another place.")
                 self.taken_up = mark.read_text() == told
                 if not self.taken_up:
-                    shutil.rmtree(path)
-            path.mkdir(parents=True, exist_ok=True)
+                    self._clear()
             write_text(mark, told)
         except OSError as error:
             raise DataError(f"The folder {path} cannot be used: {error.strerror}.") from error
@@ -61,6 +64,38 @@ class Scratch:
     def remove(self) -> None:
         """Remove the folder and all that is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
+        self.release()
+
+    def release(self) -> None:
+        """Leave the folder to others."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _clear(self) -> None:
+        for place in self.path.iterdir():
+            if place.is_dir():
+                shutil.rmtree(place)
+            else:
+                place.unlink()
+
+    def _hold(self) -> None:
+        """Keep others out for as long as this process lives."""
+        try:
+            import fcntl
+        except ImportError:
+            return
+        self._lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise DataError(
+                f"Another fit is at work in {self.path}; wait until it is over, or write the model under another name."
+            ) from None
+        except OSError:
+            # A file system without locks.
+            self.release()
 
 
 def write_state(path: Path, state: Mapping[str, NDArray[Any]]) -> None:
@@ -82,5 +117,5 @@ def read_state(path: Path) -> dict[str, NDArray[Any]] | None:
     try:
         with np.load(path, allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
-    except (ValueError, OSError, EOFError, KeyError) as error:
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is damaged; remove it to train from the beginning.") from error

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.errors import DataError
 
-__all__ = ["Prepared", "Shape", "ShuffledCopy", "plan_shape", "write_part"]
+__all__ = ["Prepared", "Shape", "ShuffledCopy", "plan_shape", "space_for", "write_part", "write_text"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -36,7 +36,7 @@ Integers = NDArray[np.int64]
 _RUN_BYTES, _CHUNK_BYTES = 96 << 20, 16 << 20
 _FEWEST_IN_RUN, _FEWEST_IN_CHUNK, _MOST_IN_CHUNK = 4_096, 8_192, 131_072
 # More runs than this are made larger instead: a chunk is read from all of them.
-_MOST_RUNS = 256
+_MOST_RUNS = 600
 _LISTS = ("prior", "log_q", "start")
 
 

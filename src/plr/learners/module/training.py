@@ -168,7 +168,9 @@ class Training:
         return progress
 
     def _train_epoch(self, epoch: int) -> float:
-        seed_everything(self._device, self._material.seed, 1, epoch)
+        together = self._material.together
+        apart = [together.number] if together is not None and together.number else []
+        seed_everything(self._device, self._material.seed, 1, epoch, *apart)
         self.net.train()
         total = weight = 0.0
         for step, batch in enumerate(self._material.source.batches(epoch)):
@@ -176,10 +178,9 @@ class Training:
             rows = len(batch.candidates)
             total += (batch.rows_in_all or rows) * self._step(batch, epoch, step)
             weight += rows if batch.sample_weight is None else float(batch.sample_weight.sum())
-        if self._material.together is not None:
-            every = torch.tensor([weight], dtype=torch.float64, device=self._device)
-            self._material.together.add(every)
-            weight = float(every)
+        if together is not None:
+            weight = float(self._added(torch.tensor([weight], dtype=torch.float64, device=self._device)))
+            self._share_buffers(together)
         if weight == 0.0:
             raise CandidateError("The dataset has no rows to fit, or no whole batch of them with drop_last; give some.")
         # The last step comes after the last loss.
@@ -210,7 +211,8 @@ class Training:
                 log_q=batch.log_q,
                 weights=fixed,
             ).sum() / (batch.rows_in_all or rows)
-            value = float(self._added(loss.detach().clone()))
+            total = self._added(loss.detach().clone())
+            value = float(total)
             if not math.isfinite(value):
                 raise self._diverged(f"The loss became {value}", epoch, step)
             if not values:
@@ -220,7 +222,7 @@ class Training:
             self._add_gradients()
             if self._settings.clip is not None:
                 nn.utils.clip_grad_norm_(self._trained, self._settings.clip)
-            return loss.detach()
+            return total
 
         self._optimizer.step(closure)
         if self._scheduler is not None and not isinstance(self._scheduler, ReduceLROnPlateau):
@@ -247,9 +249,21 @@ class Training:
             parameter.grad.copy_(flat[at : at + parameter.numel()].view_as(parameter))
             at += parameter.numel()
 
+    @torch.no_grad()
+    def _share_buffers(self, together: Together) -> None:
+        """Let running means and the like, which each process has of its own rows, be those of all."""
+        for buffer in self.net.buffers():
+            if buffer.is_floating_point():
+                together.add(buffer)
+                buffer.div_(together.processes)
+
     def _validate(self, rows: Source) -> float:
         progress = self.progress
-        score = self._evidence(rows) if self._settings.monitor == "evidence" else self._mean_loss(rows)
+        together, score = self._material.together, 0.0
+        if together is None or together.number == 0:
+            score = self._evidence(rows) if self._settings.monitor == "evidence" else self._mean_loss(rows)
+        # The first process decides for all.
+        score = float(self._added(torch.tensor([score], dtype=torch.float64, device=self._device)))
         best = math.inf if progress.best_epoch is None else progress.validation[progress.best_epoch]
         progress.validation.append(score)
         if score < best:
