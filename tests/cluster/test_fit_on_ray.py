@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import plr.cluster.fitting  # noqa: E402
 from plr import PartialLabelRegressor, load_model, make_candidates  # noqa: E402
-from plr.cluster.fitting import OnRay  # noqa: E402
-from plr.cluster.workers import train_worker  # noqa: E402
+from plr.cluster.fitting import OnRay, _told_error  # noqa: E402
+from plr.cluster.workers import _LostError, _own_errors, train_worker  # noqa: E402
 from plr.errors import ClusterError, DivergenceError  # noqa: E402
 from plr.learners import MLP, Module  # noqa: E402
 from plr.streaming import shuffled  # noqa: E402
@@ -124,12 +124,22 @@ def test_two_workers_give_the_module_of_one_process(fitted, folder):
     assert together.model_.report.noise_scale == pytest.approx(alone.model_.report.noise_scale, rel=1e-4)
 
 
-def test_errors_of_workers_are_those_of_one_process(fitted):
+def test_an_error_of_the_training_is_told_and_not_tried_again(fitted, tmp_path):
     with pytest.raises(ClusterError, match=r"9 workers need 10 CPUs, .* --workers"):
         fitted(NETWORK, OnRay(9))
-    wild = MLP(hidden=(16,), epochs=4, learning_rate=1e30, optimizer="sgd")
-    with pytest.raises(DivergenceError, match="learning rate"):
-        fitted(wild, OnRay(1))
+    told = tmp_path / "progress.json"
+    with pytest.raises(DivergenceError), _own_errors(told):
+        raise DivergenceError("too fast")
+    # What Ray starts again does nothing.
+    with _own_errors(told) as hopeless:
+        assert hopeless
+    error = _told_error(told)
+    assert isinstance(error, DivergenceError)
+    assert str(error) == "too fast"
+    assert _told_error(told) is None
+    with pytest.raises(_LostError), _own_errors(told):
+        raise _LostError
+    assert _told_error(told) is None
 
 
 def children_of(pid):
@@ -150,7 +160,7 @@ def children_of(pid):
 def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(folder, tmp_path):
     model = tmp_path / "model.plr"
     words = [sys.executable, "-m", "plr", "fit", str(folder), "--target", "y", "-o", str(model), "--learner", "mlp"]
-    options = ["--option", "epochs=200", "--option", "hidden=[16]", "--option", "batch_size=64"]
+    options = ["--option", "epochs=80", "--option", "hidden=[16]", "--option", "batch_size=64"]
     driver = subprocess.Popen([*words, *options, "--engine", "ray"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     checkpoints = Path(f"{model}.unfinished") / "ray"
     try:
@@ -168,10 +178,10 @@ def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(fold
 
     asked = dict.fromkeys(("ignore", "truth", "prior", "weights", "groups")) | {"target": "y"}
     parts = {"learner": "mlp", "weighting": "auto", "loss": "squared", "start": "auto", "effort": "normal"}
-    settings = {"epochs": 200, "hidden": [16], "batch_size": 64}
+    settings = {"epochs": 80, "hidden": [16], "batch_size": 64}
     done = fit(folder, model, asked, parts, settings, resources=Resources(engine="ray", workers=2))
     assert done["taken_up"]
-    assert load_model(model).n_iter_ == 200
+    assert load_model(model).n_iter_ == 80
     assert [place.name for place in tmp_path.iterdir()] == ["model.plr"]
 
 

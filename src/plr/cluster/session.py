@@ -101,6 +101,8 @@ def cluster_size() -> Size:
 def _start(ray: Any, cpus: int | None, gpus: int | None) -> None:
     # A task that is too large for the memory would otherwise be tried again for ever.
     os.environ.setdefault("RAY_task_oom_retries", "3")
+    # Workers would otherwise make way for everything else on the machine, and wait for each other in every step.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         ray.init(address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **_QUIET)
     except Exception as error:
