@@ -76,3 +76,9 @@ scale: $(VENV)/.tests
 	$(BIN)/python benchmarks/bench_folder.py --out results/scale
 	$(BIN)/python benchmarks/bench_cluster.py --out results/scale --ray
 	$(BIN)/python benchmarks/cluster_model.py --out results/scale
+
+.PHONY: cluster
+
+# All tests of training and grids on a Ray cluster of this machine's own, those that take minutes as well.
+cluster: $(VENV)/.tests
+	PLR_TEST_CLUSTER=1 $(BIN)/python -m pytest -n 0 tests/cluster

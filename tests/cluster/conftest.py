@@ -15,6 +15,16 @@ def cluster():
         yield ray
 
 
+@pytest.fixture(autouse=True)
+def one_at_a_time(tmp_path_factory, worker_id):
+    """Let these tests wait for each other, in whichever process they are: what they start needs the machine."""
+    fcntl = pytest.importorskip("fcntl")
+    base = tmp_path_factory.getbasetemp()
+    with (base if worker_id == "master" else base.parent).joinpath("ray.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture
 def tiny():
     return Protocol(

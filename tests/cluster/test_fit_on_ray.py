@@ -29,6 +29,9 @@ from plr.tables import learn_features  # noqa: E402
 
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
 
+# Each starts workers once or twice more, which takes a minute where two cores do everything else as well.
+slow = pytest.mark.skipif("PLR_TEST_CLUSTER" not in os.environ, reason="takes minutes; make cluster runs it")
+
 NETWORK = MLP(hidden=(16,), epochs=4, batch_size=64)
 
 
@@ -113,6 +116,7 @@ def make_net(columns):
     return torch.nn.Sequential(torch.nn.Linear(columns, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
 
 
+@slow
 def test_two_workers_give_the_module_of_one_process(fitted, folder):
     learner = Module(make_net, epochs=3, batch_size=64, learning_rate=0.01, scale_features=True, device="cpu")
     alone, together = fitted(learner), fitted(learner, OnRay(2))
@@ -157,6 +161,7 @@ def children_of(pid):
     return found - {pid}
 
 
+@slow
 def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(folder, tmp_path):
     model = tmp_path / "model.plr"
     words = [sys.executable, "-m", "plr", "fit", str(folder), "--target", "y", "-o", str(model), "--learner", "mlp"]

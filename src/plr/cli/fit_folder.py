@@ -81,13 +81,15 @@ def folder_to_stream(data: Path, learner: str, resources: Resources) -> Folder |
     """
     from plr.cli.common import note
     from plr.datasets.files import FORMATS
-    from plr.errors import ParameterError
+    from plr.errors import DataNotFoundError, ParameterError
     from plr.streaming.fitting import STREAMED
     from plr.streaming.folder import Folder
     from plr.streaming.memory import available_memory, readable
 
     forced = resources.stream or resources.engine == "ray"
     is_folder = data.is_dir()
+    if not data.exists() and not data.suffix:
+        raise DataNotFoundError(f"There is no file or folder {data}.")
     if not is_folder and (FORMATS.get(data.suffix.lower()) != "parquet" or not data.is_file()):
         if forced and data.exists():
             option = "--engine ray" if resources.engine == "ray" else "--stream"
@@ -164,7 +166,7 @@ def fit_folder(
     learner = "mlp" if parts.get("learner", "auto") == "auto" else parts["learner"]
     check_module(learner, module is not None)
     if asked.get("groups"):
-        raise ParameterError("--groups is for folds, which are not made in batches; leave it out.")
+        raise ParameterError("--groups needs folds, which are not made in batches; leave it out.")
     if learner == "linear" and resources.engine == "ray":
         raise ParameterError("--engine ray trains mlp and module; a linear model is solved here, without it.")
     code = None if module is None else read_module(module)
@@ -292,11 +294,12 @@ def _scratch(out: Path, resources: Resources) -> Path:
 def _keeping(place: Path) -> Iterator[None]:
     """Say, where a fit is stopped, that the same command goes on."""
     from plr.cli.common import note
+    from plr.streaming.scratch import BusyError
 
     try:
         yield
-    except BaseException:
-        if place.is_dir():
+    except BaseException as error:
+        if place.is_dir() and not isinstance(error, BusyError):
             note(
                 f"What has been done is kept in {place}; the same command goes on from there. Delete it if you do not "
                 "want to."

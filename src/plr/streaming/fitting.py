@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._checks import check_seed
+from plr._parameters import check_number
 from plr.errors import FeatureError, ParameterError
 from plr.learners import MLP, Fitted, Linear, Module
 from plr.learners.base import Report, Task
@@ -53,6 +54,8 @@ STREAMED = ("linear", "mlp", "module")
 # "auto" trains for about so many steps, within these numbers of epochs; with fewer rows than that, as in memory.
 _AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 100_000, 2, 20
 _START_SHARE = 3
+# However large a share of the rows is to judge epochs.
+_MOST_HELD = 100_000
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,11 @@ def fit_folder(
             save(fit)
         place.remove()
         return fit
+    except Exception:
+        if not any(place.path.glob("part-*.json")):
+            # Nothing was done that is worth going on from.
+            place.remove()
+        raise
     finally:
         place.release()
 
@@ -183,7 +191,10 @@ class _Parts:
     def held_rows(self, rows: int) -> int | None:
         """Return how many rows the learner wants to judge epochs by; None where it leaves that open."""
         share = getattr(self.learner, "validation_fraction", None)
-        return None if share is None else min(max(round(share * rows), 1), 100_000)
+        if share is None:
+            return None
+        share = check_number("validation_fraction", share, low=0.0, high=0.9, open_low=True)
+        return min(max(round(share * rows), 1), _MOST_HELD)
 
     def start(self, regressor: PartialLabelRegressor, rows: int) -> Start | None:
         """Return the start, if there is one."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plr._checks import check_sample_weight
 from plr.candidates import CandidateSets
 from plr.datasets.targets import read_target
-from plr.errors import EmptySetError, ParameterError
+from plr.errors import DataError, EmptySetError, ParameterError
 from plr.streaming.folder import Batch, File, Folder
 from plr.streaming.sets import read_sets_at
 from plr.tables import Features
@@ -115,7 +115,11 @@ class Reading:
         X, notes = self.features.apply(table, self.folder.path, place=place, some=True)
         weight = None
         if self.weights is not None and len(kept):
-            weight = read_target(table, self.weights, self.folder.path, place)
+            try:
+                weight = read_target(table, self.weights, self.folder.path, place)
+            except DataError as error:
+                told = str(error).replace("the target", "--weights").replace("fill in the true labels", "fill it in")
+                raise DataError(told) from None
             if (weight < 0).any():
                 row = int(np.flatnonzero(weight < 0)[0])
                 raise ParameterError(

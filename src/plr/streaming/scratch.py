@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 from plr.errors import DataError
 from plr.streaming.shuffled import write_text
 
-__all__ = ["Scratch"]
+__all__ = ["BusyError", "Scratch", "read_state", "write_state"]
 
 _IDENTITY, _PROGRESS = "training.json", "progress.npz"
+
+
+class BusyError(DataError):
+    """Another process has the folder."""
 
 
 class Scratch:
@@ -90,7 +94,7 @@ class Scratch:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.release()
-            raise DataError(
+            raise BusyError(
                 f"Another fit is at work in {self.path}; wait until it is over, or write the model under another name."
             ) from None
         except OSError:
