@@ -168,7 +168,10 @@ def local_cpus(workers: int) -> int:
 def _sent_by_value(learner: Module) -> Iterator[None]:
     """Send code that only the driver can import along with the module; the installed packages workers have."""
     cloudpickle = import_ray().cloudpickle
-    own = [sys.modules[name] for name in _homes(learner.module) if not name.startswith(_EVERYWHERE)]
+    # What the user has registered stays so.
+    known = cloudpickle.cloudpickle.list_registry_pickle_by_value()
+    homes = [name for name in _homes(learner.module) if not name.startswith(_EVERYWHERE) and name not in known]
+    own = [sys.modules[name] for name in homes]
     for code in own:
         cloudpickle.register_pickle_by_value(code)
     try:
