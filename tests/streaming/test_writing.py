@@ -8,7 +8,7 @@ import pytest
 from plr.datasets.files import read_table
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.streaming.folder import Folder
-from plr.streaming.mapping import Made, map_batches
+from plr.streaming.mapping import Made, made_of, write_pieces
 from plr.streaming.writing import Mirror, OneFile, is_folder_output, open_output
 
 MADE = {"verb": "double", "model": "m", "options": {"factor": 2}}
@@ -35,7 +35,8 @@ def double(folder, output, fail_at=None):
         twice = 2 * batch.table["x"].to_numpy()
         return Made(batch.table.append_column("twice", [twice]), {"rows": batch.table.num_rows})
 
-    return map_batches(folder, make, folder.schema.append(pa.field("twice", pa.float64())), output)
+    schema = folder.schema.append(pa.field("twice", pa.float64()))
+    return write_pieces(folder, made_of(folder, make), schema, output)
 
 
 def files_below(path):

@@ -234,6 +234,8 @@ def fit(
     given = Resources() if resources is None else resources
     given.check()
     folder = folder_to_stream(data, parts.get("learner", "auto"), given)
+    if folder is None and given.scratch is not None:
+        raise ParameterError("--scratch is for training in batches, and the rows are read as one table; leave it out.")
     if folder is not None:
         if identified is not None:
             raise ParameterError(

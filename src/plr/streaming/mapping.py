@@ -13,7 +13,7 @@ from plr.streaming.ahead import ahead
 from plr.streaming.folder import Batch, File, Folder
 from plr.streaming.writing import Counts, Output
 
-__all__ = ["Made", "Piece", "Written", "made_of", "map_batches", "sum_counts", "write_pieces"]
+__all__ = ["Made", "Piece", "Written", "made_of", "sum_counts", "write_pieces"]
 
 Tell = Callable[[int, int, float], None]
 
@@ -63,26 +63,6 @@ def made_of(folder: Folder, make: Callable[[Batch], Made]) -> Callable[[Sequence
     return pieces
 
 
-def map_batches(
-    folder: Folder, make: Callable[[Batch], Made], schema: pa.Schema, output: Output, tell: Tell | None = None
-) -> Written:
-    """Make something of each batch of a folder's rows, in order, and write it.
-
-    Parameters
-    ----------
-    folder : Folder
-    make : callable
-        Given a batch, returns as many rows, of the schema.
-    schema : pyarrow.Schema
-        Of what is written.
-    output : Output
-        Files that are there already are not made again.
-    tell : callable, optional
-        Called with the rows done, all rows and 0.
-    """
-    return write_pieces(folder, made_of(folder, make), schema, output, tell)
-
-
 def write_pieces(
     folder: Folder,
     pieces: Callable[[Sequence[File]], Generator[Piece]],
@@ -94,10 +74,15 @@ def write_pieces(
 
     Parameters
     ----------
+    folder : Folder
     pieces : callable
         Given the files whose rows are to be made, gives them in order; a piece is of one file.
-    folder, schema, output, tell
-        As of `map_batches`.
+    schema : pyarrow.Schema
+        Of what is written.
+    output : Output
+        Files that are there already are not made again.
+    tell : callable, optional
+        Called with the rows done, all rows and 0.
     """
     todo = [file for file in folder.files if file.name not in output.finished]
     written: list[Counts] = list(output.finished.values())
