@@ -31,6 +31,7 @@ _DRAWN = ("auto", "committee", "gaussian_process")
 _TABLES = (".csv", ".parquet", ".feather", ".jsonl")
 
 # What depends on the machine or the moment.
+_MOMENTARY = ("seconds", "memory", "memory_before", "scratch_bytes")
 _MOMENT = [
     (re.compile(r"\d+(\.\d+)? ?(ms|min|s|seconds|minutes|MiB|GiB|kB|MB)\b"), "# \\2"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?"), "#date"),
@@ -225,7 +226,7 @@ def _run(step: str, folder: Path) -> dict[str, Any]:
     answer: dict[str, Any] = {"exit_code": found.returncode}
     printed = _said(found.stdout, folder)
     try:
-        answer["json"] = json.loads(printed)
+        answer["json"] = _lasting(json.loads(printed))
     except ValueError:
         answer["words"] = printed
     if errors := _said(found.stderr, folder):
@@ -241,6 +242,13 @@ def _said(text: str, folder: Path) -> str:
     for pattern, replacement in _MOMENT:
         said = pattern.sub(replacement, said)
     return said
+
+
+def _lasting(found: Any) -> Any:
+    """Return it without times and sizes of memory."""
+    if isinstance(found, dict):
+        return {key: _lasting(value) for key, value in found.items() if not key.endswith(_MOMENTARY)}
+    return [_lasting(one) for one in found] if isinstance(found, list) else found
 
 
 def _kept(path: Path) -> bool:
