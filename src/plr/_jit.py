@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numba
 
+from plr._registers import VECTOR_BYTES
 from plr.errors import ParameterError
 
 __all__ = ["LOCK", "compile_scalar", "inlined", "jit", "pointer", "unused"]
@@ -78,17 +79,18 @@ def _own_cache() -> Iterator[dict[str, Any]]:
 
 @functools.lru_cache(maxsize=4)
 def _cache_folder(chosen: str) -> str:
-    """Return where compiled kernels are kept, a folder per state of the kernels' sources; empty where nowhere is safe.
+    """Return where compiled kernels are kept, a folder per state of their sources; empty where nowhere is safe.
 
     Numba's own cache looks at the file a function stands in, not at the files it calls into, and would go on using an
-    outer kernel after an inner one has changed. Loading a cached kernel runs it, so it lies where Numba is told to, in
-    the package, or in the user's own cache folder, never where others may write.
+    outer kernel after an inner one has changed. It tells processors apart, but not widths of vectors, each of which has
+    a folder too. Loading a cached kernel runs it, so it lies where Numba is told to, in the package, or in the user's
+    own cache folder, never where others may write.
     """
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(package.rglob("_[!_]*.py")):
         digest.update(source.read_bytes())
-    name = f"plr-kernels-{digest.hexdigest()[:16]}"
+    name = f"plr-kernels-{VECTOR_BYTES}-{digest.hexdigest()[:16]}"
     if chosen:
         return str(Path(chosen) / name)
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

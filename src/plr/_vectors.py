@@ -3,8 +3,8 @@
 The compiler turns long plain loops into vector code by itself, but not short ones, such as those over a row's
 candidates, and it never keeps a tile of sums in registers across an inner loop. Kernels for which that matters say it
 here: a vector is loaded from an array, takes ``+ - * /`` with other vectors, and is stored or added up. It holds as
-many numbers as a register of this machine does, sixteen float32 or eight float64 at most. Where a machine has no such
-registers the compiler takes several smaller ones.
+many numbers as a register of this machine does (`_registers.py`), sixteen float32 or eight float64 at most, four or two
+at least.
 
 Each function comes in the form Numba wants: given the types of its arguments it returns its own type and a function
 that writes the instructions. Indices are not checked, and do not count from the end.
@@ -18,7 +18,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import binding, ir  # type: ignore[import-untyped]
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import PrimitiveModel, register_default
@@ -29,6 +29,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from plr._jit import inlined
+from plr._registers import VECTOR_BYTES
 
 __all__ = [
     "BYTES",
@@ -54,7 +55,7 @@ __all__ = [
     "total",
 ]
 
-BYTES = 64 if binding.get_host_cpu_features().get("avx512f") else 32
+BYTES = VECTOR_BYTES
 DOUBLES = BYTES // 8
 """How many float64 a vector holds."""
 
@@ -336,7 +337,8 @@ def add_sums(typing: Any, array: Any, at: Any, a: Any, b: Any, c: Any, d: Any, s
         lanes = a.lanes
         left = neighbours(arguments[2], arguments[3], 2 * lanes)
         right = neighbours(arguments[4], arguments[5], 2 * lanes)
-        sums = neighbours(left, right, 2 * lanes)
+        # Two lanes each hold the sums already; of more, neighbours are left to add.
+        sums = _pick(builder, left, right, range(4)) if lanes == 2 else neighbours(left, right, 2 * lanes)
         while lanes > 4:
             sums = neighbours(sums, sums, lanes)
             lanes //= 2

@@ -140,6 +140,7 @@ def slow_sweep(system, problem, kernel, labels, order, random, sums):
             labels[row] = mean + math.sqrt(variance) * random.normal()
 
 
+@pytest.mark.kernel
 def test_a_sweep_is_that_of_refits_without_each_row():
     problem, kernel, system = a_system(np.float32)
     S, rows = problem.S, len(problem.S)

@@ -183,6 +183,7 @@ def rows(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
+@pytest.mark.kernel
 class TestTwin:
     """The kernel against the slow implementation."""
 
@@ -362,6 +363,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.kernel
 class TestExtremes:
     def test_they_are_what_they_claim(self) -> None:
         for name in ("squared", "absolute", "huber", "huber-narrow", "pointwise-lopsided"):

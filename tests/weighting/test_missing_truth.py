@@ -44,6 +44,7 @@ def problem(with_prior: bool) -> tuple[np.ndarray, list[list[float]], list[list[
     return random.normal(size=len(lists)), lists, prior, log_q
 
 
+@pytest.mark.kernel
 class TestFormula:
     @every_noise
     @pytest.mark.parametrize("missing", [1e-3, 0.2, 0.9])

@@ -18,6 +18,7 @@ from plr.learners.network._blocks import (
     product,
 )
 
+pytestmark = pytest.mark.kernel
 UNITS = [(1, 1), (3, 4), (4, 3), (5, 6), (7, 1), (2, 9), (10, 12)]
 every_shape = pytest.mark.parametrize(("n_in", "n_out"), UNITS)
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}

@@ -34,7 +34,8 @@ Tensor = torch.Tensor
 SCALE = 0.6
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
 DEPTHS = {0: (), 1: (7,), 2: (9, 6), 3: (5, 9, 3)}
-every_dtype = pytest.mark.parametrize("dtype", ["float32", "float64"])
+# One of the two is enough for the kernel tests, which are compiled for each width of vectors.
+every_dtype = pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.kernel), "float64"])
 
 
 def boltzmann(prediction: float, value: float, loss: float) -> float:

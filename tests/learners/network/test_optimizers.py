@@ -87,7 +87,9 @@ def regression(rows: int = 50) -> tuple[np.ndarray, np.ndarray]:
     return X, np.tanh(X @ [1.0, -2.0, 0.5]) + 0.1 * random.normal(size=rows)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-3), ("float64", 1e-9)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [pytest.param("float32", 1e-3, marks=pytest.mark.kernel), ("float64", 1e-9)]
+)
 @every_optimizer
 @pytest.mark.parametrize("schedule", ["constant", "cosine"])
 def test_whole_training(name: str, schedule: str, dtype: str, tolerance: float) -> None:
