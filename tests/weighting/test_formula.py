@@ -188,7 +188,7 @@ class TestTwin:
     """The kernel against the slow implementation."""
 
     @every_pair
-    @settings(max_examples=30, deadline=None, derandomize=True)
+    @settings(max_examples=30)
     @given(row=rows())
     def test_any_row(self, weighting: str, loss: str, row: dict[str, object]) -> None:
         found = check_row(weighting, loss, **row)
@@ -299,7 +299,7 @@ class TestTwin:
             assert_allclose(naive.log_density(weighting, residual, SCALE), family.logpdf(residual), rtol=1e-12)
 
     @pytest.mark.parametrize("weighting", [name for name in ALL_WEIGHTINGS if name.startswith("posterior")])
-    @settings(max_examples=60, deadline=None, derandomize=True)
+    @settings(max_examples=60)
     @given(row=rows())
     def test_evidence(self, weighting: str, row: dict[str, object]) -> None:
         wanted = naive.evidence(ALL_WEIGHTINGS[weighting], **row)
