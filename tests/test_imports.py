@@ -48,7 +48,7 @@ BARE = [
 
 def run(code):
     finished = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
