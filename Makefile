@@ -1,5 +1,6 @@
 # make run    the quick benchmark on the seven real data sets: table on the screen, page under runs/quick/report
-# make test   everything the tests check
+# make test   what every change has to pass, in at most 8 minutes on two cores
+# make test-all  the same, and what takes longer: clusters, browsers, every combination of parameters
 # make lint   ruff and mypy
 # make bench  how fast everything is, into results/speed
 # make docs   the documentation as a site under site/
@@ -10,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint docs bench learners theory clean
+.PHONY: run test test-all lint docs bench learners theory clean
 
 run: $(VENV)/.runs
 	$(BIN)/plr benchmark --preset quick --out runs/quick
@@ -18,6 +19,9 @@ run: $(VENV)/.runs
 
 test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-all: $(VENV)/.tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m ""
 
 lint: $(VENV)/.tests
 	$(BIN)/ruff check .
@@ -76,9 +80,3 @@ scale: $(VENV)/.tests
 	$(BIN)/python benchmarks/bench_folder.py --out results/scale
 	$(BIN)/python benchmarks/bench_cluster.py --out results/scale --ray
 	$(BIN)/python benchmarks/cluster_model.py --out results/scale
-
-.PHONY: cluster
-
-# All tests of training and grids on a Ray cluster of this machine's own, those that take minutes as well.
-cluster: $(VENV)/.tests
-	PLR_TEST_CLUSTER=1 $(BIN)/python -m pytest -n 0 tests/cluster

@@ -168,7 +168,7 @@ def measure_identify(turns: int) -> Found:
 
 
 def constructions(rows: int) -> dict[str, Pair]:
-    """Return, for every way to make candidate sets, ours and one that gives the same values and sizes in NumPy."""
+    """Return, for ways to make candidate sets, also of others, ours and one of the same values and sizes in NumPy."""
     random = np.random.default_rng(SEED)
     S = make_candidates(random.normal(size=rows), 4, random_state=SEED)
     lists, padded, arrow = S.to_lists(), S.to_padded(), S.to_arrow()
@@ -201,7 +201,25 @@ def constructions(rows: int) -> dict[str, Pair]:
         sizes = np.asarray(pc.list_value_length(parts)).astype(np.int64)
         return checked(np.asarray(parts.flatten().cast(pa.float64())), sizes)
 
+    order = random.permutation(rows)
+
+    def plain_rows() -> object:
+        sizes = S.sizes[order]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return S.values[np.arange(offsets[-1]) + np.repeat(S.offsets[:-1][order] - offsets[:-1], sizes)], offsets
+
+    twice = CandidateSets(np.repeat(S.values, 2), 2 * S.offsets)
+
+    def plain_unique() -> object:
+        row, value = twice.row_index, twice.values
+        sorter = np.lexsort((value, row))
+        new = (np.diff(row[sorter]) != 0) | (np.diff(value[sorter]) != 0)
+        kept = np.sort(sorter[np.concatenate([[True], new])])
+        return value[kept], np.concatenate([[0], np.cumsum(np.bincount(row[kept], minlength=rows))])
+
     return {
+        "rows in another order": (lambda: S[order], plain_rows),
+        "duplicates merged": (twice.unique, plain_unique),
         "lists": (lambda: CandidateSets.from_lists(lists), plain_lists),
         "NaN-padded array": (lambda: CandidateSets.from_padded(padded), lambda: from_mask(padded)),
         "columns of an Arrow table": (

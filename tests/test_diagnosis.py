@@ -1,7 +1,7 @@
 """``plr.check``: what can be learned from candidate sets, and what cannot, before anything is fitted."""
 
+import inspect
 import json
-import time
 
 import numpy as np
 import pandas as pd
@@ -144,12 +144,12 @@ def test_same_seed_same_answer_in_plain_values():
     assert "measured on 100 rows drawn at random" in first.summary()
 
 
-def test_many_rows_take_seconds():
+def test_of_many_rows_a_sample_is_enough():
     many = np.random.default_rng(0).uniform(size=(100_000, 5))
     S = make_candidates(10 * many[:, 0], 4, random_state=0)
-    begin = time.monotonic()
-    assert plr.check(many, S).verdict == "fine"
-    assert time.monotonic() - begin < 30
+    found = plr.check(many, S)
+    assert found.verdict == "fine"
+    assert found.signal.rows == inspect.signature(plr.check).parameters["rows"].default < 10_000
 
 
 def test_bad_input():

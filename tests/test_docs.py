@@ -102,7 +102,7 @@ def site(tmp_path_factory):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=1200,
         check=False,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )

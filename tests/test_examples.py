@@ -32,7 +32,7 @@ def output(script: Path) -> str:
     # One thread each, so that tests that run side by side do not wait for each other's.
     surroundings = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, script, "--small"], capture_output=True, text=True, env=surroundings, timeout=300, check=False
+        [sys.executable, script, "--small"], capture_output=True, text=True, env=surroundings, timeout=1200, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr

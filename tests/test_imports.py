@@ -1,11 +1,15 @@
 """What is paid for by importing plr, and by asking for help: nothing that is not used."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
+
+import plr
 
 HEAVY = {
     "lightgbm",
@@ -46,9 +50,9 @@ BARE = [
 ]
 
 
-def run(code):
+def run(code, *arguments):
     finished = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True, timeout=600
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
@@ -110,3 +114,53 @@ def test_experiments_import_where_there_is_only_numpy_scikit_learn_and_torch():
             importlib.import_module(name)
         """
     )
+
+
+# Packages of others are loaded once, and each fork of that process stands for a fresh interpreter, in a fraction of the
+# time. Forks of a process with the largest packages cost more, and are for the modules that ask for them.
+ALONE = """
+import contextlib, gc, importlib, os, sys
+
+class Larger:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"ray", "torch", "triton"}:
+            os._exit(3)
+
+def load(*names):
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    assert not any(name.partition(".")[0] == "plr" for name in sys.modules)
+
+def import_alone(name, *finders):
+    child = os.fork()
+    if child == 0:
+        sys.meta_path[:0] = finders
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            print(f"{name}: {type(error).__name__}: {error}", flush=True)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+gc.disable()
+load("lightgbm", "numba", "pandas", "pyarrow.parquet", "scipy.optimize", "scipy.stats", "typer")
+load("sklearn.ensemble", "sklearn.model_selection", "sklearn.pipeline")
+more = [name for name in sys.argv[1:] if import_alone(name, Larger()) == 3]
+load("ray.data", "ray.train", "torch", "triton")
+for name in more:
+    if status := import_alone(name):
+        print(f"{name}: ended with {status}")
+print("all tried")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_every_module_imports_alone():
+    root = Path(plr.__file__).parent
+    modules = sorted(
+        ".".join(["plr", *path.relative_to(root).with_suffix("").parts]).removesuffix(".__init__")
+        for path in root.rglob("*.py")
+    )
+    assert "plr.selection" in modules
+    assert run(ALONE, *modules).splitlines() == ["all tried"]

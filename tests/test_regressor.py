@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from pairs import all_pairs
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, train_test_split
@@ -34,9 +35,11 @@ def data():
     return X, y, S, truth
 
 
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("learner", LEARNER_INSTANCES, ids=lambda learner: type(learner).__name__)
+@all_pairs(
+    weighting=WEIGHTINGS,
+    loss=LOSSES,
+    learner=[pytest.param(learner, id=type(learner).__name__) for learner in LEARNER_INSTANCES],
+)
 @pytest.mark.filterwarnings("ignore::plr.errors.ConvergenceWarning")
 def test_every_combination_learns(data, weighting, loss, learner):
     X, y, S, _ = data

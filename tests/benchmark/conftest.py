@@ -17,31 +17,48 @@ from dataclasses import replace
 from plr.benchmark import Protocol, expand, run_benchmark
 from plr.benchmark.execution import run_cell
 from plr.benchmark.problems import Workbench
+from plr.learners.network import network
 protocol = Protocol.from_json(sys.argv[1])
-# Every kernel is compiled, or loaded, before the clock of any test starts.
+# Every kernel is compiled, or loaded, before a test goes on.
 short = Workbench(replace(protocol, epochs=1))
 for cell in {(cell.model, cell.method): cell for cell in expand(protocol)}.values():
     run_cell(cell, short)
 print("ready", flush=True)
+train = network.train
+def first_train(*arguments):
+    network.train = train
+    print("training", flush=True)
+    return train(*arguments)
+network.train = first_train
 summary = run_benchmark(protocol, sys.argv[2], workers=int(sys.argv[3]), command="test")
 print("finished", summary.finished, summary.failed, flush=True)
 """
 
-# Forks a runner for every line it reads: each is a process to be killed, without the seconds that imports take.
+# Forks a runner for every line it reads: each is a process to be killed, without the seconds that imports take. It says
+# when it has finished as many cells as the line asks for, and goes on; some cells later it waits to be killed.
 _NURSERY = """
-import os, sys
+import os, signal, sys
 from plr.benchmark import Protocol, expand, run_benchmark
 from plr.benchmark.execution import run_cell
 from plr.benchmark.problems import Workbench
 protocol = Protocol.from_json(sys.argv[1])
 for cell in expand(protocol)[:1]:
     run_cell(cell, Workbench(protocol))
-while sys.stdin.readline():
+while line := sys.stdin.readline():
+    wanted, most = map(int, line.split())
     child = os.fork()
     if child == 0:
-        run_benchmark(protocol, sys.argv[2], workers=2)
+        first = None
+        def tell(progress):
+            global first, wanted
+            first = progress.done if first is None else first
+            if progress.done - first >= wanted:
+                print(os.getpid(), flush=True)
+                wanted = most + 1
+            while progress.done - first >= most:
+                signal.pause()
+        run_benchmark(protocol, sys.argv[2], workers=2, callback=tell)
         os._exit(0)
-    print(child, flush=True)
     sys.stdin.readline()
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
@@ -87,7 +104,7 @@ def start_process():
 
 @pytest.fixture
 def start_runner(start_process):
-    """Start a runner and wait until it has imported and compiled everything."""
+    """Start a runner and wait until it has imported and compiled everything; it says when it is training."""
 
     def start(protocol, folder, workers=2):
         process = start_process(_RUNNER, protocol.to_json(), folder, workers)
@@ -99,17 +116,18 @@ def start_runner(start_process):
 
 @pytest.fixture
 def killed_runner(start_process):
-    """Start a runner and kill it after some seconds; return its exit status."""
+    """Start a runner and kill it once it has finished some cells, before it has finished more; return its status."""
     nurseries = {}
 
-    def run(protocol, folder, seconds):
+    def run(protocol, folder, cells, most, pause):
         if folder not in nurseries:
             nurseries[folder] = start_process(_NURSERY, protocol.to_json(), folder)
         nursery = nurseries[folder]
-        nursery.stdin.write("go\n")
+        nursery.stdin.write(f"{cells} {most}\n")
         nursery.stdin.flush()
         child = int(nursery.stdout.readline())
-        time.sleep(seconds)
+        # Only so that it dies at another moment each time.
+        time.sleep(pause)
         # Until the nursery is told to, it does not ask for the child's status, so the number still is the child's.
         os.kill(child, signal.SIGKILL)
         nursery.stdin.write("over\n")

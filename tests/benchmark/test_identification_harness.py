@@ -87,7 +87,7 @@ raise SystemExit(run(["run", "same-network", "--datasets", "auto-mpg", "--sizes"
         env={"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "PLR_REVISION": "a copy", "PATH": "", "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
     )
     assert done.returncode == 0, done.stderr
     lines = store.read_lines(tmp_path / "runs" / "identification")

@@ -200,7 +200,7 @@ def test_data_from_a_folder_without_the_data_packages(tmp_path):
             [sys.executable, "-c", code, *SMALL, "--out", str(tmp_path / "out"), "--json", *more],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )
 

@@ -307,7 +307,7 @@ KILLED = """
 )
 def test_killed_run_goes_on_where_it_was(run, folder, arguments):
     code = textwrap.dedent(KILLED.format(arguments=(*arguments, "-o", "out")))
-    left = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, check=False, timeout=60)
+    left = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, check=False, timeout=600)
     assert left.returncode == -signal.SIGKILL, left.stderr
     before = {name: os.stat(folder / "out" / name).st_ino for name in ("a.parquet", "b.parquet")}
     assert sum(name.endswith(".part") for name in files_below(folder / "out")) == 1
@@ -441,7 +441,7 @@ def test_memory_does_not_grow_with_the_rows(run, folder):
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     ).stdout
     predicted, grown = map(int, told.split()[-2:])
     assert predicted == 20 * rows

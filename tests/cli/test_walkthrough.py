@@ -18,7 +18,7 @@ def plr(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=1200,
             env={**os.environ, "COLUMNS": "200"},
         )
         assert done.returncode == code, done.stderr
@@ -84,7 +84,7 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path, plr):
     wide = (tmp_path / "meters.csv").read_text().splitlines()
     (tmp_path / "many.csv").write_text("\n".join([wide[0], *wide[1:] * 2000]) + "\n")
     command = f"{sys.executable} -m plr predict m.plr many.csv | head -n 1"
-    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
 

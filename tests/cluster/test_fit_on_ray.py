@@ -27,10 +27,7 @@ from plr.streaming.folder import Folder  # noqa: E402
 from plr.streaming.rows import Reading  # noqa: E402
 from plr.tables import learn_features  # noqa: E402
 
-pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
-
-# Each starts workers once or twice more, which takes a minute where two cores do everything else as well.
-slow = pytest.mark.skipif("PLR_TEST_CLUSTER" not in os.environ, reason="takes minutes; make cluster runs it")
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
 
 NETWORK = MLP(hidden=(16,), epochs=4, batch_size=64)
 
@@ -116,7 +113,6 @@ def make_net(columns):
     return torch.nn.Sequential(torch.nn.Linear(columns, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
 
 
-@slow
 def test_two_workers_give_the_module_of_one_process(fitted, folder):
     learner = Module(make_net, epochs=3, batch_size=64, learning_rate=0.01, scale_features=True, device="cpu")
     alone, together = fitted(learner), fitted(learner, OnRay(2))
@@ -161,7 +157,6 @@ def children_of(pid):
     return found - {pid}
 
 
-@slow
 def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(folder, tmp_path):
     model = tmp_path / "model.plr"
     words = [sys.executable, "-m", "plr", "fit", str(folder), "--target", "y", "-o", str(model), "--learner", "mlp"]
@@ -174,7 +169,7 @@ def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(fold
         assert below
     finally:
         driver.kill()
-        driver.wait(30)
+        driver.wait(600)
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
     assert not model.exists()
     # The cluster of these tests stands in for one that is started anew.
@@ -190,7 +185,7 @@ def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(fold
     assert [place.name for place in tmp_path.iterdir()] == ["model.plr"]
 
 
-def wait_for(holds, seconds=90):
+def wait_for(holds, seconds=600):
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "waited in vain"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pairs import all_pairs
 from scipy import optimize, special
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 
@@ -52,9 +53,14 @@ SAMPLE_WEIGHT = np.random.default_rng(2).integers(0, 4, ROWS).astype(float)
 
 
 class TestSupervised:
-    @pytest.mark.parametrize("sample_weight", [None, SAMPLE_WEIGHT], ids=["plain", "weighted"])
-    @pytest.mark.parametrize("learner", [Linear(), Linear(scale_features=False, scale_target=False)], ids=str)
-    @pytest.mark.parametrize("weighting", WEIGHTINGS)
+    @all_pairs(
+        weighting=WEIGHTINGS,
+        learner=[
+            pytest.param(Linear(), id="scaled"),
+            pytest.param(Linear(scale_features=False, scale_target=False), id="raw"),
+        ],
+        sample_weight=[pytest.param(None, id="plain"), pytest.param(SAMPLE_WEIGHT, id="weighted")],
+    )
     def test_least_squares(self, weighting: str, learner: Linear, sample_weight: np.ndarray | None) -> None:
         X, y = problem()
         wanted = LinearRegression().fit(X, y, sample_weight)

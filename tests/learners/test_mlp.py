@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pairs import all_pairs
 
 from plr import CandidateSets
 from plr.errors import DivergenceError, ParameterError, TargetScaleError
@@ -137,9 +138,7 @@ class TestParameters:
 
 
 class TestFit:
-    @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    @pytest.mark.parametrize("loss", LOSSES)
-    @pytest.mark.parametrize("weighting", WEIGHTINGS)
+    @all_pairs(weighting=WEIGHTINGS, loss=LOSSES, dtype=["float32", "float64"])
     def test_learns_from_candidates(self, weighting: str, loss: str, dtype: str) -> None:
         X, y = problem()
         fitted = fit(small(dtype=dtype, epochs=60), X, candidates(y), weighting, loss)

@@ -8,7 +8,7 @@ from made_models import make_content
 
 from plr.report import write_model_page
 
-pytestmark = pytest.mark.xdist_group("chromium")
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("chromium")]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -38,7 +38,7 @@ def visit(browser, address):
 
     def visit(**conditions):
         context = browser.new_context(**conditions)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(120_000)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text))

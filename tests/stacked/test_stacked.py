@@ -139,7 +139,7 @@ def interpreted(code, **variables):
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=1200,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **variables},
         check=False,
     )

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from pairs import all_pairs
 from torch.nn import functional
 
 from plr import CandidateSets
@@ -116,8 +117,11 @@ def evaluated(
 
 
 class TestAgreement:
-    @every_pair
-    @pytest.mark.parametrize("with_prior", [False, True], ids=["uniform", "prior"])
+    @all_pairs(
+        weighting=PAIRS,
+        loss=POINTWISE,
+        with_prior=[pytest.param(False, id="uniform"), pytest.param(True, id="prior")],
+    )
     @pytest.mark.filterwarnings("ignore::RuntimeWarning")
     def test_with_the_compiled_formula(self, weighting: str, loss: str, with_prior: bool) -> None:
         centres, S, log_q = hard_rows(with_prior)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from pairs import all_pairs
 
 from plr import CandidateSets
 from plr._codes import MISSING, SCALE
@@ -37,9 +38,11 @@ def tensors(S: CandidateSets, log_q: np.ndarray) -> tuple[Any, ...]:
     return candidates, mask, prior, density
 
 
-@pytest.mark.parametrize("noise", ["student", "gaussian", "laplace"])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("with_prior", [False, True], ids=["uniform", "prior"])
+@all_pairs(
+    noise=["student", "gaussian", "laplace"],
+    loss=LOSSES,
+    with_prior=[pytest.param(False, id="uniform"), pytest.param(True, id="prior")],
+)
 def test_agreement(noise: str, loss: str, with_prior: bool) -> None:
     """Weights, losses and derivatives; hopeless rows, whose weight underflows, have none, and no NaN either."""
     centres, S, log_q = rows(with_prior)

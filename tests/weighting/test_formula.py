@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from pairs import all_pairs
 from scipy import stats
 
 import plr
@@ -103,14 +104,14 @@ ALL_LOSSES: dict[str, Loss] = {name: make() for name, make in LOSSES.items()} | 
     "pointwise": Pointwise(pseudo_huber, pseudo_huber_derivative),
     "pointwise-lopsided": Pointwise(lopsided, lopsided_derivative, square_curvature),
 }
-PAIRS = [(w, loss) for w in ALL_WEIGHTINGS for loss in ALL_LOSSES]
 SCALE = 0.7
 # The kernel may give a candidate nothing in place of a share below exp(-50).
 NEGLIGIBLE = 1e-20
 
 every_weighting = pytest.mark.parametrize("weighting", ALL_WEIGHTINGS)
 every_loss = pytest.mark.parametrize("loss", ALL_LOSSES)
-every_pair = pytest.mark.parametrize(("weighting", "loss"), PAIRS)
+every_pair = all_pairs(weighting=ALL_WEIGHTINGS, loss=ALL_LOSSES)
+with_and_without_prior = (pytest.param(False, id="uniform"), pytest.param(True, id="prior"))
 
 
 @functools.cache
@@ -188,25 +189,30 @@ class TestTwin:
     """The kernel against the slow implementation."""
 
     @every_pair
-    @settings(max_examples=30, deadline=None, derandomize=True)
+    @settings(max_examples=30)
     @given(row=rows())
     def test_any_row(self, weighting: str, loss: str, row: dict[str, object]) -> None:
         found = check_row(weighting, loss, **row)
         check_shares(found.weights)
 
-    @every_pair
-    @pytest.mark.parametrize(
-        "values",
-        [[2.5], [1.0, 1.0], [0.75, 1.25], [1.0, 1.0, 1.0, -1.0], [1.0, 1e6, -1e9], list(np.linspace(-3, 3, 1025))],
-        ids=["single", "tied", "mirrored", "tied-apart", "spread", "many"],
+    @all_pairs(
+        weighting=ALL_WEIGHTINGS,
+        loss=ALL_LOSSES,
+        values=[
+            pytest.param([2.5], id="single"),
+            pytest.param([1.0, 1.0], id="tied"),
+            pytest.param([0.75, 1.25], id="mirrored"),
+            pytest.param([1.0, 1.0, 1.0, -1.0], id="tied-apart"),
+            pytest.param([1.0, 1e6, -1e9], id="spread"),
+            pytest.param(list(np.linspace(-3, 3, 1025)), id="many"),
+        ],
+        with_prior=with_and_without_prior,
     )
-    @pytest.mark.parametrize("with_prior", [False, True], ids=["uniform", "prior"])
     def test_chosen_rows(self, weighting: str, loss: str, values: list[float], with_prior: bool) -> None:
         prior = [1.0 + (k % 3) for k in range(len(values))] if with_prior else None
         check_shares(check_row(weighting, loss, 1.0, values, prior=prior).weights)
 
-    @every_pair
-    @pytest.mark.parametrize("with_prior", [False, True], ids=["uniform", "prior"])
+    @all_pairs(weighting=ALL_WEIGHTINGS, loss=ALL_LOSSES, with_prior=with_and_without_prior)
     def test_short_rows_take_no_other_road(self, weighting: str, loss: str, with_prior: bool) -> None:
         """Few candidates are weighed in one vector. More that nobody believes in make a long row, and change no bit."""
         random = np.random.default_rng(1)
@@ -294,7 +300,7 @@ class TestTwin:
             assert_allclose(naive.log_density(weighting, residual, SCALE), family.logpdf(residual), rtol=1e-12)
 
     @pytest.mark.parametrize("weighting", [name for name in ALL_WEIGHTINGS if name.startswith("posterior")])
-    @settings(max_examples=60, deadline=None, derandomize=True)
+    @settings(max_examples=60)
     @given(row=rows())
     def test_evidence(self, weighting: str, row: dict[str, object]) -> None:
         wanted = naive.evidence(ALL_WEIGHTINGS[weighting], **row)
@@ -371,9 +377,9 @@ class TestExtremes:
             assert zero == 0
             assert_allclose([tiny, huge], [1e-300, 1e300], rtol=1e-12)
 
-    @every_pair
-    @pytest.mark.parametrize("prior", [None, [1.0, 2.0, 4.0, 1.0]], ids=["uniform", "prior"])
-    def test_finite(self, weighting: str, loss: str, prior: list[float] | None) -> None:
+    @all_pairs(weighting=ALL_WEIGHTINGS, loss=ALL_LOSSES, with_prior=with_and_without_prior)
+    def test_finite(self, weighting: str, loss: str, with_prior: bool) -> None:
+        prior = [1.0, 2.0, 4.0, 1.0] if with_prior else None
         values = [-r for r in EXTREMES[loss]]
         for chosen in ([0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2], [2, 2], [1, 1], [0, 0]):
             row = [values[k] for k in chosen]
@@ -403,9 +409,11 @@ class TestExtremes:
         """Densities underflow here, some before others; their ratios do not."""
         check_row(weighting, "absolute", 0.0, [residual, 1.3 * residual, -residual], scale=1.0)
 
-    @pytest.mark.parametrize("weighting", ["posterior", "posterior-gaussian", "progressive", "custom"])
-    @pytest.mark.parametrize("belief", [1e-12, 1e-30, 1e-200])
-    @pytest.mark.parametrize("nearer", [0.25, 0.0])
+    @all_pairs(
+        weighting=["posterior", "posterior-gaussian", "progressive", "custom"],
+        belief=[1e-12, 1e-30, 1e-200],
+        nearer=[0.25, 0.0],
+    )
     def test_hardly_believed(self, weighting: str, belief: float, nearer: float) -> None:
         """The best score may belong to a candidate whose prior outweighs it."""
         check_row(weighting, "squared", 0.0, [nearer, 8.0, 9.0], prior=[belief, 1.0, 1.0])
@@ -449,8 +457,11 @@ class TestLaws:
         assert twice.weights[0] == twice.weights[2]
         assert_allclose(np.ravel(twice[1:]), np.ravel(merged[1:]), rtol=1e-12, atol=1e-14)
 
-    @every_pair
-    @pytest.mark.parametrize("excluded", [0.6, 2.0, 1e150], ids=["exact", "near", "far"])
+    @all_pairs(
+        weighting=ALL_WEIGHTINGS,
+        loss=ALL_LOSSES,
+        excluded=[pytest.param(0.6, id="exact"), pytest.param(2.0, id="near"), pytest.param(1e150, id="far")],
+    )
     def test_prior_of_zero_excludes(self, weighting: str, loss: str, excluded: float) -> None:
         found = evaluate(weighting, loss, 0.6, [0.5, excluded, -1.0], prior=[1.0, 0.0, 3.0])
         without = evaluate(weighting, loss, 0.6, [0.5, -1.0], prior=[1.0, 3.0])
@@ -483,12 +494,10 @@ class TestLaws:
         with_density = evaluate(weighting, "squared", 0.6, self.values, log_q=self.log_q).weights
         assert np.allclose(plain, with_density) == (not weighting.startswith("posterior"))
 
-    @every_loss
-    @pytest.mark.parametrize("prior", [None, prior], ids=["uniform", "prior"])
-    @pytest.mark.parametrize("beta1", [0.5, 1.0])
-    def test_progressive_between_average_and_identification(
-        self, loss: str, prior: tuple[float, ...] | None, beta1: float
-    ) -> None:
+    @all_pairs(loss=ALL_LOSSES, with_prior=with_and_without_prior, beta1=[0.5, 1.0])
+    def test_progressive_between_average_and_identification(self, loss: str, with_prior: bool, beta1: float) -> None:
+        prior = self.prior if with_prior else None
+
         def parts(weighting: Weighting | str) -> np.ndarray:
             return np.concatenate(evaluate(weighting, loss, 5.0, self.values, prior=prior))
 
@@ -521,8 +530,7 @@ class TestLaws:
 class TestDerivatives:
     """Gradients against finite differences, the weights held constant."""
 
-    @every_pair
-    @pytest.mark.parametrize("prediction", [0.6, -2.3, 7.1])
+    @all_pairs(weighting=ALL_WEIGHTINGS, loss=ALL_LOSSES, prediction=[0.6, -2.3, 7.1])
     def test_finite_differences(self, weighting: str, loss: str, prediction: float) -> None:
         values, prior = TestLaws.values, TestLaws.prior
         found = evaluate(weighting, loss, prediction, values, prior=prior)

@@ -8,6 +8,7 @@ import naive
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pairs import all_pairs
 from scipy import integrate
 
 from plr import CandidateSets
@@ -46,10 +47,12 @@ def problem(with_prior: bool) -> tuple[np.ndarray, list[list[float]], list[list[
 
 @pytest.mark.kernel
 class TestFormula:
-    @every_noise
-    @pytest.mark.parametrize("missing", [1e-3, 0.2, 0.9])
-    @pytest.mark.parametrize("loss", [*LOSSES, "own"])
-    @pytest.mark.parametrize("with_prior", [False, True], ids=["uniform", "prior"])
+    @all_pairs(
+        noise=NOISES,
+        missing=[1e-3, 0.2, 0.9],
+        loss=[*LOSSES, "own"],
+        with_prior=[pytest.param(False, id="uniform"), pytest.param(True, id="prior")],
+    )
     def test_twin(self, noise: str, missing: float, loss: str, with_prior: bool) -> None:
         weighting = Posterior(**NOISES[noise], missing_truth=missing)
         pointwise: Loss = Pointwise(square, square_derivative) if loss == "own" else get_loss(loss)

@@ -21,7 +21,6 @@ from plr.learners.mlp import MLP
 from plr.learners.refit import FittedRefit, Refit
 from plr.learners.scaling import Affine, learn_steady_target, rescaled
 from plr.learners.weighted import trusted
-from plr.selection import fit_noise
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule, thread_count
 
@@ -207,6 +206,8 @@ class Committee(Learner):
         have adapted to each other, so that sets look likelier around the process's predictions than new rows' sets
         would. Where one of the two is out of its depth, as trees are on a straight line, either can tell.
         """
+        # Imported late: the scores themselves measure labels as learners do.
+        from plr.selection import fit_noise
 
         def likelihood(share: float) -> float:
             prediction = share * process + (1 - share) * trees

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pairs import all_pairs
 
 from plr import CandidateSets
 from plr.learners.network._activations import ACTIVATIONS
@@ -35,7 +36,8 @@ SCALE = 0.6
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
 DEPTHS = {0: (), 1: (7,), 2: (9, 6), 3: (5, 9, 3)}
 # One of the two is enough for the kernel tests, which are compiled for each width of vectors.
-every_dtype = pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.kernel), "float64"])
+DTYPES = (pytest.param("float32", marks=pytest.mark.kernel), "float64")
+every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 
 def boltzmann(prediction: float, value: float, loss: float) -> float:
@@ -224,10 +226,7 @@ def assert_gradient(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 class TestScalarHead:
-    @every_dtype
-    @pytest.mark.parametrize("depth", DEPTHS)
-    @pytest.mark.parametrize("loss", ALL_LOSSES)
-    @pytest.mark.parametrize("weighting", ALL_WEIGHTINGS)
+    @all_pairs(weighting=ALL_WEIGHTINGS, loss=ALL_LOSSES, depth=DEPTHS, dtype=DTYPES)
     def test_every_weighting_loss_and_depth(self, weighting: str, loss: str, depth: int, dtype: str) -> None:
         case = Case(dtype, DEPTHS[depth], "tanh")
         memory = case.kernel(compiled(weighting, loss))
@@ -235,9 +234,7 @@ class TestScalarHead:
         assert_gradient(memory.gradient, gradient)
         assert_allclose(memory.totals[:2], [losses.sum(), len(losses)], rtol=TOLERANCE[dtype])
 
-    @every_dtype
-    @pytest.mark.parametrize("depth", [1, 3])
-    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    @all_pairs(activation=ACTIVATIONS, depth=[1, 3], dtype=DTYPES)
     def test_every_activation(self, activation: str, depth: int, dtype: str) -> None:
         case = Case(dtype, DEPTHS[depth], activation)
         memory = case.kernel(compiled("progressive", "squared"))
@@ -252,9 +249,13 @@ class TestScalarHead:
         memory = case.kernel(compiled("average", "absolute"))
         assert_gradient(memory.gradient, case.torch(case.scalar("average", "absolute"))[0])
 
-    @every_dtype
-    @pytest.mark.parametrize("columns", [1, 2, 4, 7, 8])
-    @pytest.mark.parametrize("hidden", [(1,), (4,), (8, 4), (11, 6), (13, 16, 1), (20, 30, 10)], ids=str)
+    @all_pairs(
+        hidden=[
+            pytest.param(sizes, id=str(sizes)) for sizes in [(1,), (4,), (8, 4), (11, 6), (13, 16, 1), (20, 30, 10)]
+        ],
+        columns=[1, 2, 4, 7, 8],
+        dtype=DTYPES,
+    )
     def test_layer_sizes(self, hidden: tuple[int, ...], columns: int, dtype: str) -> None:
         """The tiles are four by four; everything that does not fit them has code of its own."""
         case = Case(dtype, hidden, "silu", columns=columns, rows=23)
@@ -352,9 +353,7 @@ class TestScalarHead:
         mean = memory.totals[2] / memory.totals[1]
         assert_allclose(mean if weighting == "posterior-laplace" else math.sqrt(mean), wanted, rtol=1e-9)
 
-    @every_dtype
-    @pytest.mark.parametrize("rows", [1, 256, 300, 1025])
-    @pytest.mark.parametrize("outputs", [1, 3])
+    @all_pairs(rows=[1, 256, 300, 1025], outputs=[1, 3], dtype=DTYPES)
     def test_outputs(self, rows: int, outputs: int, dtype: str) -> None:
         case = Case(dtype, (9, 6), ("silu", "tanh"), rows=rows, outputs=outputs)
         wanted = torch_outputs(torch.tensor(case.parameters, dtype=torch.float64), case.sizes, case.activations, case.X)
@@ -397,10 +396,12 @@ class TestDensityHead:
 
         return row_losses
 
-    @every_dtype
-    @pytest.mark.parametrize("prior", [False, True], ids=["uniform", "prior"])
-    @pytest.mark.parametrize("log_q", [False, True], ids=["q-uniform", "q-given"])
-    @pytest.mark.parametrize("hidden", [(), (9, 6)], ids=str)
+    @all_pairs(
+        hidden=[pytest.param((), id="()"), pytest.param((9, 6), id="(9, 6)")],
+        log_q=[pytest.param(False, id="q-uniform"), pytest.param(True, id="q-given")],
+        prior=[pytest.param(False, id="uniform"), pytest.param(True, id="prior")],
+        dtype=DTYPES,
+    )
     def test_gradient(self, hidden: tuple[int, ...], log_q: bool, prior: bool, dtype: str) -> None:
         case = Case(dtype, hidden, "tanh", rows=300, outputs=BINS, prior=prior, log_q=log_q)
         assert case.S.values.max() > LOW + WIDTH * (BINS - 1), "labels beyond the last bin belong to the test"

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from pairs import all_pairs
 
 from plr import CandidateSets
 from plr.learners.network._optimizers import OPTIMIZERS, update
@@ -31,10 +32,7 @@ def torch_optimizer(
     return make(parameters, lr=rate, betas=(momentum, 0.999), weight_decay=weight_decay)
 
 
-@every_dtype
-@every_optimizer
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+@all_pairs(name=OPTIMIZERS, weight_decay=[0.0, 0.1], momentum=[0.0, 0.5, 0.9], dtype=["float32", "float64"])
 def test_steps(name: str, weight_decay: float, momentum: float, dtype: str) -> None:
     random = np.random.default_rng(0)
     begin = random.normal(size=37)
@@ -87,13 +85,10 @@ def regression(rows: int = 50) -> tuple[np.ndarray, np.ndarray]:
     return X, np.tanh(X @ [1.0, -2.0, 0.5]) + 0.1 * random.normal(size=rows)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [pytest.param("float32", 1e-3, marks=pytest.mark.kernel), ("float64", 1e-9)]
-)
-@every_optimizer
-@pytest.mark.parametrize("schedule", ["constant", "cosine"])
-def test_whole_training(name: str, schedule: str, dtype: str, tolerance: float) -> None:
+@all_pairs(name=OPTIMIZERS, schedule=["constant", "cosine"], dtype=[pytest.param("float32", marks=pytest.mark.kernel), "float64"])
+def test_whole_training(name: str, schedule: str, dtype: str) -> None:
     """Full batches from the same initial parameters: the loop counts steps and rates as PyTorch's does."""
+    tolerance = {"float32": 1e-3, "float64": 1e-9}[dtype]
     X, y = regression()
     sizes, epochs, rate, decay = [3, 5, 1], 25, 0.02, 0.03
     settings = Settings(
