@@ -14,11 +14,11 @@ from scipy import linalg, optimize
 from threadpoolctl import threadpool_limits
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
-from plr.errors import ParameterError
+from plr.errors import DivergenceError, ParameterError
 from plr.learners import GaussianProcess, Task
 from plr.learners.gaussian_process._sampling import sweep
 from plr.learners.gaussian_process.chain import Plan, Problem, _Sampler, _System
-from plr.learners.gaussian_process.kernel import Kernel
+from plr.learners.gaussian_process.kernel import Kernel, cholesky
 from plr.learners.gaussian_process.learner import _agreeing
 from plr.losses import Absolute, Squared
 from plr.weighting import WEIGHTINGS, Posterior, Rule, get_weighting
@@ -236,6 +236,38 @@ def test_the_cost_is_the_mean_likelihood_of_the_draws_and_the_prior(monkeypatch)
     solved = linalg.solve(total, Y)
     expected = 0.5 * np.mean((Y * solved).sum(axis=0)) + 0.5 * np.linalg.slogdet(total)[1]
     assert_allclose(cost(kernel.parameters)[0], expected)
+
+
+def far_out():
+    """Return rows so far out that their covariance has eigenvalues below 0 after rounding, beyond what noise mends."""
+    random = np.random.default_rng(0)
+    X = np.column_stack([1e4 + 1e-3 * random.normal(size=60), random.normal(size=60)])
+    kernel = Kernel(np.array([-3.0, 0.0, 0.0, 0.0, -5.0]))
+    weight = np.full(60, 1e6)
+    covariance = kernel.covariance(X, X) + np.diag(kernel.noise / weight)
+    assert linalg.eigvalsh(covariance)[0] < 0
+    return X, weight, kernel, covariance
+
+
+def test_a_kernel_is_learned_where_rounding_has_spoilt_its_covariance(monkeypatch):
+    X, weight, kernel, covariance = far_out()
+    Y = np.sin(X[:, 1:])
+    cost = captured_cost(monkeypatch, X, Y, weight, kernel)
+    value, gradient = cost(kernel.parameters)
+    assert value < 1e9
+    assert np.abs(gradient).max() > 1e-3
+    monkeypatch.undo()
+    learned = kernel.learned(X, Y, weight, 20)
+    assert cost(learned.parameters)[0] < value - 1.0
+    factor = cholesky(covariance)
+    assert_allclose(factor @ factor.T, covariance, atol=1e-3 * covariance.max())
+
+
+def test_a_matrix_that_is_no_covariance_is_an_error():
+    with pytest.raises(DivergenceError, match="not positive definite.*extreme entries in X"):
+        cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    with pytest.raises(DivergenceError, match="not positive definite"):
+        cholesky(np.array([[1.0, np.nan], [np.nan, 1.0]]))
 
 
 def test_lengths_tell_columns_that_matter():

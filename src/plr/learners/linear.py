@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
-from threadpoolctl import threadpool_limits
 
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
 from plr.learners.base import Learner, Report, Task
 from plr.learners.encoding import Encoding, by_blocks, learn_encoding
+from plr.learners.least_squares import LeastSquares
 from plr.learners.scaling import label_scale, learn_target, rescaled
+from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums
 
 __all__ = ["FittedLinear", "Linear", "solve"]
@@ -40,6 +40,10 @@ class FittedLinear:
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row."""
+        with one_blas_thread():
+            return self._predict(X)
+
+    def _predict(self, X: Floats) -> Floats:
         if not self.features.marked and not self.features.categories and self.coefficients.all():
             found: Floats = X @ self.coefficients + self.intercept
             # A gap anywhere in a row shows here, without a look at all of X; with a coefficient of 0 it might not.
@@ -100,9 +104,9 @@ class Linear(Learner):
         target = learn_target(task.S, task.sample_weight, self.scale_target, single_precision=False)
         S = rescaled(task.S, target)
         # Sums come out the same whatever number of threads the linear algebra would otherwise use.
-        with threadpool_limits(limits=1):
-            design = np.column_stack([features.apply(task.X), np.ones(len(S))])
-            solution, report = solve(design, S, task, task.scaled_log_q(target), alpha, most, tolerance)
+        with one_blas_thread():
+            log_q = task.scaled_log_q(target)
+            solution, report = solve(features.apply(task.X), S, task, log_q, alpha, most, tolerance)
         unit = float(target.scale)
         coefficients = unit * solution[:-1] / features.scaling.scale
         intercept = unit * float(solution[-1]) + float(target.centre) - float(coefficients @ features.scaling.centre)
@@ -111,16 +115,16 @@ class Linear(Learner):
 
 
 def solve(
-    design: Floats, S: CandidateSets, task: Task, log_q: Floats, alpha: float, most: int, tolerance: float
+    X: Floats, S: CandidateSets, task: Task, log_q: Floats, alpha: float, most: int, tolerance: float
 ) -> tuple[Floats, Report]:
-    """Return coefficients of the design's columns, the last of which is the intercept's, and how it went."""
+    """Return coefficients of the columns, the intercept last, and how it went."""
     rule, importance = task.rule, task.sample_weight
     weight = np.ones(len(S)) if importance is None else importance / importance.mean()
     spread = label_scale(S, importance)
     state = rule.initial_state(spread)
-    squares = _LeastSquares(design, alpha)
+    squares = LeastSquares(X, alpha)
     solution = squares.solve(_first_target(S, task.start), weight)
-    prediction = design @ solution
+    prediction = squares.predict(solution)
     if task.start is not None and rule.learns_scale:
         # A wide scale would forget the start before the first round.
         state = rule.update_scale(prediction, S, state, np.array(task.start), weight, own=False)
@@ -148,7 +152,7 @@ def solve(
                 f"your own must have a curvature above 0."
             )
         solution = solution + step * (squares.solve(aim, weight * found.hessian / 2) - solution)
-        moved = design @ solution
+        moved = squares.predict(solution)
         change = float(np.abs(moved - prediction).max())
         prediction = moved
         settled = change <= tolerance * spread or _loss_settled(losses)
@@ -162,7 +166,7 @@ def solve(
                 ConvergenceWarning,
                 stacklevel=4,
             )
-    return solution, Report(done, np.array(losses), np.array(scales))
+    return squares.coefficients(solution), Report(done, np.array(losses), np.array(scales))
 
 
 def _first_target(S: CandidateSets, start: Floats | None) -> Floats:
@@ -177,23 +181,3 @@ def _loss_settled(losses: list[float]) -> bool:
 
 def _scale_settled(scales: list[float], tolerance: float) -> bool:
     return len(scales) < 2 or abs(scales[-1] - scales[-2]) <= max(tolerance, 1e-4) * scales[-2]
-
-
-class _LeastSquares:
-    """Weighted least squares on one design, the factorisation kept while the weights stay the same."""
-
-    def __init__(self, design: Floats, alpha: float) -> None:
-        self._design = design
-        self._penalty = np.full(design.shape[1], alpha)
-        self._penalty[-1] = 0.0
-        self._weight: Floats = np.empty(0)
-        self._inverse: Floats = np.empty((0, 0))
-
-    def solve(self, target: Floats, weight: Floats) -> Floats:
-        weighted = self._design * weight[:, None]
-        if not np.array_equal(weight, self._weight):
-            gram = weighted.T @ self._design / len(target) + np.diag(self._penalty)
-            self._inverse = np.asarray(linalg.pinvh(gram), dtype=np.float64)
-            self._weight = weight
-        solution: Floats = self._inverse @ (weighted.T @ target) / len(target)
-        return solution

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
-from threadpoolctl import threadpool_limits
 
 from plr._codes import MISSING, SCALE
 from plr.candidates import CandidateSets
 from plr.errors import ConvergenceWarning, DivergenceError
 from plr.learners.base import Report, Task
+from plr.learners.least_squares import pseudo_inverse
 from plr.learners.linear import solve
 from plr.learners.scaling import label_scale
 from plr.streaming.ahead import ahead
 from plr.streaming.rounds import Order, RoundRows, rounds_of
 from plr.streaming.shuffled import Prepared, ShuffledCopy
+from plr.threads import one_blas_thread
 from plr.weighting._noise import next_missing, next_scale, spread
 from plr.weighting.rule import Rule, row_sums
 
@@ -103,10 +103,9 @@ class LinearJob:
         sample = self.sample
         task = Task(sample.features, sample.S, self.rule, sample_weight=sample.weight, start=sample.start)
         log_q = np.empty(0) if sample.log_q is None else sample.log_q
-        with threadpool_limits(limits=1), warnings.catch_warnings():
+        with one_blas_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            design = np.column_stack([sample.features, np.ones(len(sample.S))])
-            return solve(design, sample.S, task, log_q, self.alpha, self.most, _SAMPLE_TOLERANCE)
+            return solve(sample.features, sample.S, task, log_q, self.alpha, self.most, _SAMPLE_TOLERANCE)
 
 
 class LinearSums:
@@ -132,7 +131,7 @@ class LinearSums:
         S = CandidateSets(rows.values, rows.offsets, rows.prior if rows.prior.size else None)
         weight = rows.weight if rows.weight.size else np.ones(len(S))
         # One thread, so that sums come out the same whatever number there is.
-        with threadpool_limits(limits=1):
+        with one_blas_thread():
             design = np.column_stack([rows.features, np.ones(len(S))])
             prediction = design @ solution
             found = rule.evaluate(prediction, S, state, rows.log_q)
@@ -161,9 +160,10 @@ class LinearSums:
         penalty = np.full(len(self._aims), alpha)
         penalty[-1] = 0.0
         self.gram /= count
-        with threadpool_limits(limits=1):
-            inverse = linalg.pinvh(self._weighted / count + np.diag(penalty))
-            return np.asarray(inverse @ self._aims / count, dtype=np.float64)
+        with one_blas_thread():
+            inverse = pseudo_inverse(self._weighted / count + np.diag(penalty))
+            solution: Floats = inverse @ self._aims / count
+        return solution
 
     def next_state(self, state: Floats) -> Floats:
         """Return the state after a round of learning the noise."""

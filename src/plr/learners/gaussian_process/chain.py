@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from plr.candidates import CandidateSets
-from plr.learners.gaussian_process.kernel import Kernel
+from plr.learners.gaussian_process.kernel import Kernel, cholesky
 from plr.learners.weighted import draw_candidates
 from plr.weighting.rule import Rule, row_sums
 
@@ -107,7 +107,7 @@ class _System:
         weight: NDArray[Any] = problem.weight[:, None].astype(dtype)
         precision = np.asarray((features * weight).T @ features, dtype=np.float64)
         precision[np.diag_indices(len(places))] += kernel.noise
-        factor: NDArray[Any] = linalg.cholesky(precision, lower=True, check_finite=False).astype(dtype, copy=False)
+        factor: NDArray[Any] = cholesky(precision).astype(dtype, copy=False)
         solved = linalg.cho_solve((factor, True), features.T, check_finite=False).T
         gain = np.ascontiguousarray(solved * weight)
         leverage = np.minimum((features * gain).sum(axis=1, dtype=np.float64), _HIGHEST_LEVERAGE)

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
 
-__all__ = ["Kernel"]
+from plr.errors import DivergenceError
+
+__all__ = ["Kernel", "cholesky"]
 
 Floats = NDArray[np.float64]
 
@@ -19,6 +21,8 @@ _LENGTHS, _CURVED, _STRAIGHT, _NOISE = (-3.0, 5.0), (-6.0, 3.0), (-8.0, 3.0), (-
 # How far these logarithms usually are from where they begin; the noise may be anything.
 _SPREAD, _NOISE_SPREAD = 1.0, 2.0
 _JITTER = 1e-6
+# What is added to a diagonal, in shares of its mean, where rounding has left a matrix with eigenvalues below 0.
+_MORE_JITTER = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,7 @@ class Kernel:
         """Return the lower Cholesky factor of the covariance between some rows."""
         covariance = self.covariance(places, places)
         covariance[np.diag_indices(len(places))] += _JITTER * np.trace(covariance) / len(places)
-        factor: Floats = linalg.cholesky(covariance, lower=True, check_finite=False)
-        return factor
+        return cholesky(covariance)
 
     def learned(self, X: Floats, Y: Floats, weight: Floats, iterations: int) -> Kernel:
         """Return the parameters under which the labels are likelier, a few steps from these on.
@@ -76,10 +79,7 @@ class Kernel:
             matern, slope = _matern(X, X, parameters[:columns])
             total = curved * matern + straight * linear + _CONSTANT
             total[diagonal] += noise / weight
-            try:
-                factor = linalg.cholesky(total, lower=True, check_finite=False, overwrite_a=True)
-            except linalg.LinAlgError:
-                return 1e10, np.zeros_like(parameters)
+            factor = cholesky(total)
             solved = linalg.cho_solve((factor, True), Y, check_finite=False)
             value = 0.5 * np.vdot(Y, solved) / draws + np.log(np.diag(factor)).sum()
             inverse, _ = linalg.lapack.dpotri(factor, lower=1)
@@ -102,6 +102,32 @@ class Kernel:
             cost, self.parameters, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations}
         )
         return Kernel(np.asarray(found.x, dtype=np.float64))
+
+
+def cholesky(matrix: Floats) -> Floats:
+    """Return the lower Cholesky factor of a covariance or a precision.
+
+    Rounding may have left it with eigenvalues slightly below 0. Then as little is added to its diagonal as it takes.
+
+    Raises
+    ------
+    DivergenceError
+        If the matrix is not finite, or no rounding of a positive one.
+    """
+    mean = float(np.trace(matrix)) / len(matrix)
+    for share in (0.0, *_MORE_JITTER):
+        try:
+            factor: Floats = linalg.cholesky(matrix + share * mean * np.eye(len(matrix)) if share else matrix, lower=True)
+            return factor
+        except linalg.LinAlgError:
+            continue
+        except ValueError:
+            # Not finite.
+            break
+    raise DivergenceError(
+        f"A covariance of the Gaussian process, of {len(matrix)} rows, is not positive definite, even with "
+        f"{_MORE_JITTER[-1]:g} of its mean variance added as noise; look for extreme entries in X and in sample_weight."
+    )
 
 
 def _matern(A: Floats, B: Floats, logarithms: Floats) -> tuple[Floats, Floats]:

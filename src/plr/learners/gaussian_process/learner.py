@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from plr._codes import MISSING, SQUARED
 from plr._parameters import check_integer, check_number
@@ -20,6 +19,7 @@ from plr.learners.encoding import Encoding, learn_encoding
 from plr.learners.gaussian_process.chain import Chain, Plan, Problem, run_chain
 from plr.learners.rows import take_rows
 from plr.learners.scaling import Affine, learn_steady_target, rescaled
+from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums, thread_count
 
 __all__ = ["FittedGaussianProcess", "GaussianProcess"]
@@ -70,7 +70,7 @@ class FittedGaussianProcess:
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
         found = np.empty(len(X))
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             for first in range(0, len(X), _AT_A_TIME):
                 part = _encoded(self.encoding, X[first : first + _AT_A_TIME])
                 found[first : first + _AT_A_TIME] = np.mean([chain.predict(part) for chain in self.chains], axis=0)
@@ -152,7 +152,7 @@ class GaussianProcess(Learner):
         problem = self._problem(seen, encoding, target)
         seeds = np.random.SeedSequence(task.seed).generate_state(chains)
         # The last bits of a product depend on the number of threads, so each chain has one.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             running = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads", return_as="generator")(
                 delayed(run_chain)(problem, plan, task.rule, int(seed)) for seed in seeds
             )

@@ -1,0 +1,91 @@
+"""A linear model of rows that are read again in each pass is that of all rows in memory, whatever their rank."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from plr import CandidateSets
+from plr.errors import ConvergenceWarning
+from plr.learners import Linear, Task
+from plr.losses import get_loss
+from plr.streaming import linear
+from plr.streaming.rounds import Round, RoundRows
+from plr.streaming.shuffled import Prepared
+from plr.weighting import Rule, get_weighting
+
+ROWS, PARTS = 600, 3
+NOTHING = np.empty(0)
+
+
+def columns(kind):
+    random = np.random.default_rng(0)
+    X, codes = random.normal(size=(ROWS, 3)), random.integers(0, 4, ROWS)
+    more = {
+        "full rank": random.normal(size=(ROWS, 2)),
+        "collinear": np.column_stack([X @ [1.0, -2.0, 0.5], X[:, 0] + X[:, 2]]),
+        "constant": np.column_stack([np.full(ROWS, 0.3), np.zeros(ROWS)]),
+        "duplicated": X[:, [1, 1, 2]],
+        "categories": 2.0 * (codes[:, None] == np.arange(4)) - 0.5,
+    }[kind]
+    return np.column_stack([X, more])
+
+
+def candidates(X):
+    random = np.random.default_rng(1)
+    y = X @ random.normal(size=X.shape[1]) + 0.1 * random.normal(size=ROWS)
+    return CandidateSets.from_padded(np.column_stack([y, random.uniform(y.min(), y.max(), (ROWS, 2))]))
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Return a function that solves in passes over rows in memory, the sums' last digits other ones in each."""
+
+    def solve(X, S, rule, alpha, size):
+        parts = np.array_split(np.arange(ROWS), PARTS)
+
+        def rounds_of(copy, order):
+            for number, rows in enumerate(parts):
+                part = S[rows]
+                read = RoundRows(
+                    X[rows], part.values, part.offsets, NOTHING, NOTHING, NOTHING, NOTHING, rows - rows[0], NOTHING
+                )
+                yield Round(number, 0, number, number == PARTS - 1), read
+
+        random = np.random.default_rng(2)
+        exact = linear.LinearSums.add
+
+        def add(self, *given):
+            exact(self, *given)
+            for sums in (self.gram, self._weighted):
+                change = random.uniform(-size, size, sums.shape)
+                sums *= 1.0 + np.triu(change) + np.triu(change, 1).T
+
+        monkeypatch.setattr(linear, "rounds_of", rounds_of)
+        monkeypatch.setattr(linear.LinearSums, "add", add)
+        job = linear.LinearJob(rule, alpha, 500, 1e-6, Prepared(X[:200], S[np.arange(200)]), 0)
+        return job.solve(SimpleNamespace(sizes=np.array([[len(rows)] for rows in parts])))
+
+    return solve
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-3])
+@pytest.mark.parametrize("weighting", ["average", "posterior"])
+@pytest.mark.parametrize("kind", ["full rank", "collinear", "constant", "duplicated", "categories"])
+def test_passes_end_at_the_solution_in_memory(passes, kind, weighting, alpha):
+    X = columns(kind)
+    S = candidates(X)
+    rule = Rule(get_weighting(weighting), get_loss("squared"))
+    task = Task(X, S, rule)
+    in_memory = Linear(alpha=alpha, scale_features=False, scale_target=False).fit(task)
+    for size in (1e-15, 1e-14):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            solution, report = passes(X, S, rule, alpha, size)
+        assert report.rounds < 25
+        # Passes end when predictions move by a ten-thousandth.
+        near = 1e-7 if weighting == "average" else 1e-3
+        assert_allclose(solution[:-1], in_memory.coefficients, atol=near)
+        assert_allclose(X @ solution[:-1] + solution[-1], in_memory.predict(X), atol=near)
