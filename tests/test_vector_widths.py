@@ -79,7 +79,19 @@ class TestEveryWidth:
     @every_other
     def test_kernels(self, setting):
         files = [str(path) for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.kernel" in path.read_text()]
-        done = run(setting, "-m", "pytest", "-q", "-n", "0", "-m", "kernel and not slow", "-p", "no:cacheprovider", *sorted(files))
+        done = run(
+            setting,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "0",
+            "-m",
+            "kernel and not slow",
+            "-p",
+            "no:cacheprovider",
+            *sorted(files),
+        )
         assert done.returncode == 0, f"{done.stdout[-5000:]}\n{done.stderr[-2000:]}"
 
     @every_other

@@ -85,7 +85,11 @@ def regression(rows: int = 50) -> tuple[np.ndarray, np.ndarray]:
     return X, np.tanh(X @ [1.0, -2.0, 0.5]) + 0.1 * random.normal(size=rows)
 
 
-@all_pairs(name=OPTIMIZERS, schedule=["constant", "cosine"], dtype=[pytest.param("float32", marks=pytest.mark.kernel), "float64"])
+@all_pairs(
+    name=OPTIMIZERS,
+    schedule=["constant", "cosine"],
+    dtype=[pytest.param("float32", marks=pytest.mark.kernel), "float64"],
+)
 def test_whole_training(name: str, schedule: str, dtype: str) -> None:
     """Full batches from the same initial parameters: the loop counts steps and rates as PyTorch's does."""
     tolerance = {"float32": 1e-3, "float64": 1e-9}[dtype]

@@ -117,7 +117,9 @@ def cholesky(matrix: Floats) -> Floats:
     mean = float(np.trace(matrix)) / len(matrix)
     for share in (0.0, *_MORE_JITTER):
         try:
-            factor: Floats = linalg.cholesky(matrix + share * mean * np.eye(len(matrix)) if share else matrix, lower=True)
+            factor: Floats = linalg.cholesky(
+                matrix + share * mean * np.eye(len(matrix)) if share else matrix, lower=True
+            )
             return factor
         except linalg.LinAlgError:
             continue
