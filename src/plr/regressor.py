@@ -59,9 +59,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         priors, as the paper's methods do. ``auto`` is ``density`` where the learner is the committee or a Gaussian
         process and the weighting ``posterior``, and else None. The weights of ``average`` never move, so it has no use
         for a start.
-    effort : {"low", "normal", "high"}, default="normal"
+    effort : {"low", "normal", "high"} or None, default=None
         How much the committee computes: a fixed plan by the number of rows, never a time, so that the same seed gives
-        the same model. Other learners have parameters of their own.
+        the same model. None is ``normal``. Other learners, and a `Committee` instance, have parameters of their own;
+        with them an effort is refused.
     cv : int, scikit-learn splitter or iterable of (train, test), default=5
         The folds for what is computed out of fold: ``identify()`` of the training rows, the start, and the weights
         where ``learner`` is a scikit-learn regressor or ``density``. Instances of `Refit` and `Density` have their own.
@@ -128,7 +129,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         weighting: object = "auto",
         loss: object = "squared",
         start: object = "auto",
-        effort: str = "normal",
+        effort: str | None = None,
         cv: object = 5,
         random_state: object = None,
         n_jobs: int | None = None,

@@ -126,13 +126,14 @@ def _is_list(cv: object) -> bool:
 
 
 def resolve_parts(
-    learner: Any, weighting: Any, loss: Any, effort: str, cv: object, validated: bool = False
+    learner: Any, weighting: Any, loss: Any, effort: str | None, cv: object, validated: bool = False
 ) -> tuple[Learner, Weighting, Loss]:
     """Return what the regressor's parameters stand for; ``validated`` says whether there are validation rows."""
     # Compared as names only: an estimator given as learner has its own idea of equality.
     names = [part if isinstance(part, str) else "" for part in (learner, weighting)]
     counted = get_loss(loss)
-    effort = check_choice("effort", effort, EFFORTS)
+    if effort is not None:
+        effort = check_choice("effort", effort, EFFORTS)
     if names[0] == "auto":
         # The network does what the committee cannot.
         found = Committee() if isinstance(counted, Squared) and not validated else MLP()
@@ -140,9 +141,25 @@ def resolve_parts(
         found = get_learner(learner)
     if isinstance(found, Committee | Density | Refit) and found is not learner:
         found.cv = cv
-    if isinstance(found, Committee) and found is not learner:
+    if effort is not None:
+        if not isinstance(found, Committee) or found is learner:
+            raise _unused_effort(effort, found, names[0] == "auto")
         found.effort = effort
     return found, Posterior() if names[1] == "auto" else get_weighting(weighting), counted
+
+
+def _unused_effort(effort: str, learner: Learner, chosen: bool) -> ParameterError:
+    """Make the error for an effort that nothing would come of; ``chosen`` says whether "auto" chose the learner."""
+    if isinstance(learner, Committee):
+        return ParameterError(
+            f"effort={effort!r} is not for a Committee of your own, which has its effort itself; give "
+            f"Committee(effort={effort!r}) and leave the regressor's effort out, or learner='committee'."
+        )
+    reason = ", which auto is with validation rows or a loss other than the squared" if chosen else ""
+    return ParameterError(
+        f"effort={effort!r} is for the committee, and the learner is {type(learner).__name__}{reason}; leave effort "
+        f"out, and set parameters of the learner instead."
+    )
 
 
 def unseen(model: Fitted) -> Floats | None:

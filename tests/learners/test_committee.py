@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import ParameterError
-from plr.learners import MLP, Committee, GaussianProcess, Task
+from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Task
 from plr.learners.committee import EFFORTS, FittedCommittee, _informed
 from plr.learners.mlp import FittedNetwork
 from plr.losses import Absolute, Squared
@@ -89,6 +89,33 @@ def test_the_regressors_effort_and_folds_reach_it():
     assert (learner.effort, learner.cv) == ("high", 3)
     own = Committee("low", cv=4)
     assert PartialLabelRegressor(own, cv=3)._resolve()[0].cv == 4
+
+
+class TestEffortThatWouldDoNothing:
+    @pytest.mark.parametrize("name", [name for name in LEARNERS if name != "committee"])
+    def test_is_refused_with_every_other_learner(self, name):
+        X, _, S, _ = made_up(20)
+        for level in EFFORTS:
+            with pytest.raises(ParameterError, match=rf"effort='{level}' is for the committee.*leave effort out"):
+                PartialLabelRegressor(name, effort=level).fit(X, S)
+
+    def test_is_refused_with_a_committee_of_ones_own(self):
+        X, _, S, _ = made_up(20)
+        with pytest.raises(ParameterError, match=r"give Committee\(effort='high'\)"):
+            PartialLabelRegressor(Committee(), effort="high").fit(X, S)
+        assert PartialLabelRegressor(Committee("high"))._resolve()[0].effort == "high"
+
+    def test_is_refused_where_auto_is_the_network(self):
+        X, y, S, _ = made_up(20)
+        with pytest.raises(ParameterError, match="the learner is MLP, which auto is with validation rows or a loss"):
+            PartialLabelRegressor(effort="low", loss="absolute").fit(X, S)
+        with pytest.raises(ParameterError, match="the learner is MLP"):
+            PartialLabelRegressor(effort="low").fit(X, S, validation=(X, y))
+
+    def test_none_is_normal(self):
+        for named in ("auto", "committee"):
+            assert PartialLabelRegressor(named)._resolve()[0].effort == "normal"
+            assert PartialLabelRegressor(named, effort="low")._resolve()[0].effort == "low"
 
 
 class TestNotUsed:

@@ -369,3 +369,5 @@ def test_files_of_format_1_are_still_read(name):
     np.testing.assert_allclose(loaded.predict(X), expected[name]["prediction"], rtol=1e-6)
     found = loaded.identify(X, expected["S"]).probabilities
     np.testing.assert_allclose(found, expected[name]["probabilities"], rtol=1e-5, atol=1e-9)
+    # They name an effort, which is refused with these learners now: what was read can be fitted again.
+    assert loaded.get_params()["effort"] is None

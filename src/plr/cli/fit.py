@@ -88,11 +88,13 @@ def fit_command(
         ),
     ] = None,
     effort: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="How much auto computes: low, normal or high.", autocompletion=lambda: ["low", "normal", "high"]
+            help="How much the committee, which auto is, computes: low, normal or high.",
+            autocompletion=lambda: ["low", "normal", "high"],
+            show_default="normal",
         ),
-    ] = "normal",
+    ] = None,
     intervals: Annotated[
         bool, typer.Option(help="Prepare for plr predict --interval, which takes as long as the fit itself.")
     ] = True,
@@ -153,7 +155,9 @@ def fit_command(
     from plr.cli.options import parse_options
 
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
-    parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start, "effort": effort}
+    parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start}
+    if effort is not None:
+        parts["effort"] = effort
     with spelled_as_options():
         done = fit(
             data,
