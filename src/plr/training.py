@@ -18,7 +18,7 @@ from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import LengthError, ParameterError
 from plr.learners import MLP, Committee, Density, Fitted, Learner, Refit, Task, get_learner
-from plr.learners.committee import EFFORTS
+from plr.learners.committee import EFFORTS, FittedCommittee
 from plr.learners.folds import columns_of, make_folds, predict_folds
 from plr.learners.rows import features_of, take_rows
 from plr.learners.weighted import trusted
@@ -26,12 +26,23 @@ from plr.losses import Loss, Squared, get_loss
 from plr.start import choose_start, first_weights
 from plr.weighting import Posterior, Weighting, get_weighting
 
-__all__ = ["Recipe", "Trained", "check_validation", "resolve_parts", "row_scale", "tell", "unseen", "unseen_scale"]
+__all__ = [
+    "Recipe",
+    "Trained",
+    "check_validation",
+    "effort_of_folds",
+    "resolve_parts",
+    "row_scale",
+    "tell",
+    "unseen",
+    "unseen_scale",
+]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-# What folds are fitted with: the next lower level of effort. Five more models then cost about as much as the first.
+# What folds are fitted with, where there are trees: the next lower level of effort. Five more models then cost about as
+# much as the first.
 _LOWER = {"high": "normal", "normal": "low", "low": "low"}
 # Instead of folds that the user listed row by row, which say nothing about a part of the rows.
 _INNER_FOLDS = 5
@@ -88,7 +99,7 @@ class Recipe:
                 "Intervals need at least two rows, or two groups, with a sample_weight above 0: each is predicted from "
                 "the others."
             )
-        recipe = self._for_folds()
+        recipe = self._for_folds(task)
         pairwise = get_tags(self.learner).input_tags.pairwise
         scales: dict[int, Floats] = {}
 
@@ -108,11 +119,12 @@ class Recipe:
             return prediction, None
         return prediction, predict_folds(folds, lambda fold, _, __: scales[fold], len(task.S))
 
-    def _for_folds(self) -> Recipe:
-        """Return the recipe for a part of the rows."""
+    def _for_folds(self, task: Task) -> Recipe:
+        """Return the recipe for a part of the task's rows."""
         learner = clone(self.learner)
-        if isinstance(learner, Committee):
-            learner.effort = _LOWER[learner.effort]
+        if isinstance(learner, Committee) and learner.has_trees(task):
+            # Folds of fewer rows are to have trees as well: a model of another kind would say nothing of this one.
+            learner.set_params(effort=_LOWER[learner.effort], fewest_rows=0)
         if _is_list(getattr(learner, "cv", None)):
             learner.cv = _INNER_FOLDS
         if getattr(learner, "checkpoint", None) is not None:
@@ -160,6 +172,17 @@ def _unused_effort(effort: str, learner: Learner, chosen: bool) -> ParameterErro
         f"effort={effort!r} is for the committee, and the learner is {type(learner).__name__}{reason}; leave effort "
         f"out, and set parameters of the learner instead."
     )
+
+
+def effort_of_folds(learner: Learner, model: Fitted) -> str | None:
+    """Return the effort of the models that intervals are calibrated on; None where it is that of the model itself."""
+    if not isinstance(learner, Committee) or not isinstance(model, FittedCommittee) or model.trees is None:
+        return None
+    if not model.process.drawn and (model.process.weights == 1).all():
+        # Plain labels: what was predicted on the way will do.
+        return None
+    lower = _LOWER[learner.effort]
+    return lower if lower != learner.effort else None
 
 
 def unseen(model: Fitted) -> Floats | None:
