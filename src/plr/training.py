@@ -169,7 +169,7 @@ def _unused_effort(effort: str, learner: Learner, chosen: bool) -> ParameterErro
         )
     reason = ", which auto is with validation rows or a loss other than the squared" if chosen else ""
     return ParameterError(
-        f"effort={effort!r} is for the committee, and the learner is {type(learner).__name__}{reason}; leave effort "
+        f"effort={effort!r} is for the committee, and the learner is {type(learner).__name__}{reason}; leave it "
         f"out, and set parameters of the learner instead."
     )
 
