@@ -24,6 +24,7 @@ __all__ = [
     "EmptySetError",
     "FeatureError",
     "FeatureTypeError",
+    "FewRowsWarning",
     "InfeasibleError",
     "LengthError",
     "ModelFileError",
@@ -121,6 +122,10 @@ class PlrWarning(UserWarning):
 
 class ConvergenceWarning(PlrWarning, _ConvergenceWarning):
     """A fit stopped at its limit before it settled."""
+
+
+class FewRowsWarning(PlrWarning):
+    """There are so few rows with several candidates that what is learned from them may be far off."""
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> ParameterError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,9 +17,9 @@ from sklearn.utils.validation import _num_samples
 
 from plr._checks import check_features, check_groups, check_sample_weight, check_seed, is_plain_target
 from plr.candidates import CandidateSets, as_candidate_sets
-from plr.errors import CandidateError, LengthError, NotFittedError, ParameterError
+from plr.errors import CandidateError, FewRowsWarning, LengthError, NotFittedError, ParameterError
 from plr.identified import Identification, identification
-from plr.learners import Fitted, Learner, Task
+from plr.learners import Committee, Fitted, Learner, Task
 from plr.learners.columns import Columns
 from plr.learners.folds import check_folds, out_of_fold
 from plr.losses import Loss
@@ -32,6 +33,9 @@ __all__ = ["Identification", "PartialLabelRegressor"]
 
 Floats = NDArray[np.float64]
 
+# With fewer rows of candidate sets than this, predictions are hardly better than the labels' mean.
+_FEW_ROWS = 20
+
 
 class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     """Regression from candidate sets.
@@ -44,9 +48,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     ----------
     learner : str, Learner, scikit-learn regressor or torch module, default="auto"
         What model is fitted: ``committee``, ``gaussian_process``, ``boosting``, ``mlp``, ``linear``, ``density`` or an
-        instance from `plr.learners`. ``auto`` is ``committee``, a Gaussian process and boosted trees; with fewer than
-        50 rows, validation rows, or a loss other than the squared, ``mlp``. A regressor of scikit-learn's kind is
-        wrapped in `plr.learners.Refit`, a torch module in `plr.learners.Module`.
+        instance from `plr.learners`. ``auto`` is ``committee``, a Gaussian process and boosted trees, the former alone
+        with fewer than 50 rows; with validation rows, or a loss other than the squared, it is ``mlp``. A regressor of
+        scikit-learn's kind is wrapped in `plr.learners.Refit`, a torch module in `plr.learners.Module`.
     weighting : str, callable or Weighting, default="auto"
         What share each candidate gets: ``average``, ``identification``, ``progressive``, ``posterior``, an instance
         from `plr.weighting`, or a compiled function ``score(prediction, value, loss)``. ``auto`` is ``posterior``.
@@ -59,9 +63,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         priors, as the paper's methods do. ``auto`` is ``density`` where the learner is the committee or a Gaussian
         process and the weighting ``posterior``, and else None. The weights of ``average`` never move, so it has no use
         for a start.
-    effort : {"low", "normal", "high"}, default="normal"
+    effort : {"low", "normal", "high"} or None, default=None
         How much the committee computes: a fixed plan by the number of rows, never a time, so that the same seed gives
-        the same model. Other learners have parameters of their own.
+        the same model. None is ``normal``. Other learners, and a `Committee` instance, have parameters of their own;
+        with them an effort is refused.
     cv : int, scikit-learn splitter or iterable of (train, test), default=5
         The folds for what is computed out of fold: ``identify()`` of the training rows, the start, and the weights
         where ``learner`` is a scikit-learn regressor or ``density``. Instances of `Refit` and `Density` have their own.
@@ -128,7 +133,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         weighting: object = "auto",
         loss: object = "squared",
         start: object = "auto",
-        effort: str = "normal",
+        effort: str | None = None,
         cv: object = 5,
         random_state: object = None,
         n_jobs: int | None = None,
@@ -188,6 +193,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
+        if isinstance(learner, Committee):
+            _warn_of_few_rows(S, weight)
         seed = int(check_seed(self.random_state).randint(2**31 - 1))
         task = Task(
             X,
@@ -307,6 +314,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         ``coverage``, as the farthest candidate is mostly false. ``sharp`` errs on the side of caution by a standard
         error of what not knowing the true labels adds, and covers about ``coverage``.
 
+        The models fitted without a fold are those of a lower ``effort`` where the model is a committee with trees (see
+        `calibrate`), so that distances are those of a model that is no better than this one.
+
         With one candidate in every set both are ordinary cross-conformal prediction.
         """
         check_coverage(coverage, method)
@@ -316,8 +326,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def calibrate(self) -> Calibration:
         """Learn how far true labels are from predictions, on the candidate sets of the training rows alone.
 
-        For each fold of ``cv`` everything is fitted again without it, a committee with less effort. What was learned
-        is kept in ``calibration_``; call this before a model is pickled that is to give intervals later.
+        For each fold of ``cv`` everything is fitted again without it: a committee that has trees with the next lower
+        effort, and everything else as it was. On plain labels, out-of-fold predictions that the learner made on the way
+        will do. What was learned is kept in ``calibration_``; call this before a model is pickled that is to give
+        intervals later.
 
         Returns
         -------
@@ -398,3 +410,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags = given.input_tags
         tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
+
+
+def _warn_of_few_rows(S: CandidateSets, weight: Floats | None) -> None:
+    rows = len(S) if weight is None else int(np.count_nonzero(weight))
+    if rows < _FEW_ROWS and S.values.size > len(S):
+        warnings.warn(
+            f"{rows} rows are few to tell which of their candidates are true: predictions may be no better than a "
+            f"mean, and probabilities and intervals far off. More rows help, or rows with one candidate.",
+            FewRowsWarning,
+            stacklevel=3,
+        )

@@ -18,7 +18,7 @@ from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import LengthError, ParameterError
 from plr.learners import MLP, Committee, Density, Fitted, Learner, Refit, Task, get_learner
-from plr.learners.committee import EFFORTS
+from plr.learners.committee import EFFORTS, FittedCommittee
 from plr.learners.folds import columns_of, make_folds, predict_folds
 from plr.learners.rows import features_of, take_rows
 from plr.learners.weighted import trusted
@@ -26,12 +26,23 @@ from plr.losses import Loss, Squared, get_loss
 from plr.start import choose_start, first_weights
 from plr.weighting import Posterior, Weighting, get_weighting
 
-__all__ = ["Recipe", "Trained", "check_validation", "resolve_parts", "row_scale", "tell", "unseen", "unseen_scale"]
+__all__ = [
+    "Recipe",
+    "Trained",
+    "check_validation",
+    "effort_of_folds",
+    "resolve_parts",
+    "row_scale",
+    "tell",
+    "unseen",
+    "unseen_scale",
+]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-# What folds are fitted with: the next lower level of effort. Five more models then cost about as much as the first.
+# What folds are fitted with, where there are trees: the next lower level of effort. Five more models then cost about as
+# much as the first.
 _LOWER = {"high": "normal", "normal": "low", "low": "low"}
 # Instead of folds that the user listed row by row, which say nothing about a part of the rows.
 _INNER_FOLDS = 5
@@ -88,7 +99,7 @@ class Recipe:
                 "Intervals need at least two rows, or two groups, with a sample_weight above 0: each is predicted from "
                 "the others."
             )
-        recipe = self._for_folds()
+        recipe = self._for_folds(task)
         pairwise = get_tags(self.learner).input_tags.pairwise
         scales: dict[int, Floats] = {}
 
@@ -108,11 +119,12 @@ class Recipe:
             return prediction, None
         return prediction, predict_folds(folds, lambda fold, _, __: scales[fold], len(task.S))
 
-    def _for_folds(self) -> Recipe:
-        """Return the recipe for a part of the rows."""
+    def _for_folds(self, task: Task) -> Recipe:
+        """Return the recipe for a part of the task's rows."""
         learner = clone(self.learner)
-        if isinstance(learner, Committee):
-            learner.effort = _LOWER[learner.effort]
+        if isinstance(learner, Committee) and learner.has_trees(task):
+            # Folds of fewer rows are to have trees as well: a model of another kind would say nothing of this one.
+            learner.set_params(effort=_LOWER[learner.effort], fewest_rows=0)
         if _is_list(getattr(learner, "cv", None)):
             learner.cv = _INNER_FOLDS
         if getattr(learner, "checkpoint", None) is not None:
@@ -126,13 +138,14 @@ def _is_list(cv: object) -> bool:
 
 
 def resolve_parts(
-    learner: Any, weighting: Any, loss: Any, effort: str, cv: object, validated: bool = False
+    learner: Any, weighting: Any, loss: Any, effort: str | None, cv: object, validated: bool = False
 ) -> tuple[Learner, Weighting, Loss]:
     """Return what the regressor's parameters stand for; ``validated`` says whether there are validation rows."""
     # Compared as names only: an estimator given as learner has its own idea of equality.
     names = [part if isinstance(part, str) else "" for part in (learner, weighting)]
     counted = get_loss(loss)
-    effort = check_choice("effort", effort, EFFORTS)
+    if effort is not None:
+        effort = check_choice("effort", effort, EFFORTS)
     if names[0] == "auto":
         # The network does what the committee cannot.
         found = Committee() if isinstance(counted, Squared) and not validated else MLP()
@@ -140,9 +153,36 @@ def resolve_parts(
         found = get_learner(learner)
     if isinstance(found, Committee | Density | Refit) and found is not learner:
         found.cv = cv
-    if isinstance(found, Committee) and found is not learner:
+    if effort is not None:
+        if not isinstance(found, Committee) or found is learner:
+            raise _unused_effort(effort, found, names[0] == "auto")
         found.effort = effort
     return found, Posterior() if names[1] == "auto" else get_weighting(weighting), counted
+
+
+def _unused_effort(effort: str, learner: Learner, chosen: bool) -> ParameterError:
+    """Make the error for an effort that nothing would come of; ``chosen`` says whether "auto" chose the learner."""
+    if isinstance(learner, Committee):
+        return ParameterError(
+            f"effort={effort!r} is not for a Committee of your own, which has its effort itself; give "
+            f"Committee(effort={effort!r}) and leave the regressor's effort out, or learner='committee'."
+        )
+    reason = ", which auto is with validation rows or a loss other than the squared" if chosen else ""
+    return ParameterError(
+        f"effort={effort!r} is for the committee, and the learner is {type(learner).__name__}{reason}; leave it "
+        f"out, and set parameters of the learner instead."
+    )
+
+
+def effort_of_folds(learner: Learner, model: Fitted) -> str | None:
+    """Return the effort of the models that intervals are calibrated on; None where it is that of the model itself."""
+    if not isinstance(learner, Committee) or not isinstance(model, FittedCommittee) or model.trees is None:
+        return None
+    if not model.process.drawn and (model.process.weights == 1).all():
+        # Plain labels: what was predicted on the way will do.
+        return None
+    lower = _LOWER[learner.effort]
+    return lower if lower != learner.effort else None
 
 
 def unseen(model: Fitted) -> Floats | None:

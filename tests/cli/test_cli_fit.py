@@ -66,6 +66,34 @@ def test_fit_tells_what_it_did(run, tmp_path):
     assert doubt["doubtful"] == int((found["probability"].to_numpy() < 0.8).sum())
 
 
+def test_fit_says_that_rows_are_few(run, tmp_path, folder):
+    write_table(read_table(folder / "train.parquet").slice(0, 12), tmp_path / "few.csv")
+    _, err = run(
+        "fit", tmp_path / "few.csv", "--target", "y", "--truth", "truth", "-o", tmp_path / "m.plr",
+        "--effort", "low", "--no-intervals",
+    )  # fmt: skip
+    assert "Note: 12 rows are few to tell which of their candidates are true" in err
+    assert "Note: with fewer than 50 rows the committee has no trees; its Gaussian process predicts alone." in err
+    run("report", tmp_path / "m.plr", "-o", tmp_path / "page.html")
+    assert "Committee, its Gaussian process alone: rows are few" in (tmp_path / "page.html").read_text()
+
+
+def test_fit_says_that_intervals_are_of_models_with_less_effort(run, tmp_path, folder):
+    write_table(read_table(folder / "train.parquet").slice(0, 50), tmp_path / "some.csv")
+    _, err = run("fit", tmp_path / "some.csv", "--target", "y", "--truth", "truth", "-o", tmp_path / "m.plr")
+    assert "Note: intervals are measured on models fitted with less effort than this one: low." in err
+    run("report", tmp_path / "m.plr", "-o", tmp_path / "page.html")
+    assert "fitted with less effort than the one here: low." in (tmp_path / "page.html").read_text()
+
+
+def test_an_effort_that_would_do_nothing_is_refused(run, tmp_path):
+    _, err = run(
+        "fit", "train.parquet", "--target", "y", "-o", tmp_path / "m.plr",
+        "--learner", "linear", "--effort", "low", code=2,
+    )  # fmt: skip
+    assert "--effort 'low' is for the committee, and the learner is Linear; leave it out" in err
+
+
 def test_same_seed_same_model(run, model, tmp_path, folder):
     run("fit", "train.parquet", "--target", "y", "-o", tmp_path / "again.plr", "--learner", "linear")
     X = pa.table({"kind": ["red", "blue"], "x": [1.0, 2.0]})

@@ -47,7 +47,7 @@ def test_numbers_alone_where_texts_have_no_meaning():
 
 def test_options_reach_the_part_they_are_for():
     made = make_regressor(
-        {"learner": "mlp", "weighting": "progressive", "loss": "huber", "start": "density", "effort": "low"},
+        {"learner": "mlp", "weighting": "progressive", "loss": "huber", "start": "density"},
         {"hidden": [8, 8], "learner.epochs": 5, "weighting.beta2": 3, "loss.delta": 0.5, "start.models": "neighbours"},
         seed=4,
         jobs=2,
@@ -55,7 +55,7 @@ def test_options_reach_the_part_they_are_for():
     parts = (made.learner, made.weighting, made.loss, made.start)
     assert tuple(map(type, parts)) == (MLP, Progressive, Huber, Density)
     assert (made.learner.hidden, made.learner.epochs, made.weighting.beta2, made.loss.delta) == ((8, 8), 5, 3, 0.5)
-    assert (made.start.models, made.effort, made.random_state, made.n_jobs) == ("neighbours", "low", 4, 2)
+    assert (made.start.models, made.effort, made.random_state, made.n_jobs) == ("neighbours", None, 4, 2)
 
 
 def test_without_options_parts_go_by_their_names():
@@ -68,8 +68,10 @@ def test_without_options_parts_go_by_their_names():
 def test_effort_and_scaling_keep_their_meaning():
     made = make_regressor({"learner": "committee", "effort": "low"}, {"cv": 3})
     assert isinstance(made.learner, Committee)
-    assert (made.learner.effort, made.learner.cv) == ("low", 3)
-    assert make_regressor({"learner": "committee", "effort": "low"}, {"effort": "high"}).learner.effort == "high"
+    assert (made.learner.effort, made.learner.cv, made.effort) == ("low", 3, None)
+    assert make_regressor({"learner": "committee"}, {"effort": "high"}).learner.effort == "high"
+    with pytest.raises(ParameterError, match="--effort and --option effort are the same"):
+        make_regressor({"learner": "committee", "effort": "low"}, {"effort": "high"})
     assert isinstance(make_regressor({"learner": "linear"}, {"weighting.noise": "laplace"}).weighting, Posterior)
     made = make_regressor({"learner": "module"}, {"epochs": 3}, module=dict)
     assert isinstance(made.learner, Module)

@@ -177,7 +177,7 @@ def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(fold
     from plr.cli.fit_folder import Resources
 
     asked = dict.fromkeys(("ignore", "truth", "prior", "weights", "groups")) | {"target": "y"}
-    parts = {"learner": "mlp", "weighting": "auto", "loss": "squared", "start": "auto", "effort": "normal"}
+    parts = {"learner": "mlp", "weighting": "auto", "loss": "squared", "start": "auto"}
     settings = {"epochs": 80, "hidden": [16], "batch_size": 64}
     done = fit(folder, model, asked, parts, settings, resources=Resources(engine="ray", workers=2))
     assert done["taken_up"]

@@ -11,12 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
-from plr.errors import ParameterError
-from plr.learners import MLP, Committee, GaussianProcess, Task
+from plr.errors import FewRowsWarning, ParameterError
+from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Task
 from plr.learners.committee import EFFORTS, FittedCommittee, _informed
-from plr.learners.mlp import FittedNetwork
 from plr.losses import Absolute, Squared
-from plr.start import Density
+from plr.training import effort_of_folds
 from plr.weighting import Posterior, Rule, get_weighting
 
 LOW = Committee(effort="low")
@@ -91,20 +90,105 @@ def test_the_regressors_effort_and_folds_reach_it():
     assert PartialLabelRegressor(own, cv=3)._resolve()[0].cv == 4
 
 
-class TestNotUsed:
-    def test_below_fifty_rows_it_is_the_network(self):
+class TestEffortThatWouldDoNothing:
+    @pytest.mark.parametrize("name", [name for name in LEARNERS if name != "committee"])
+    def test_is_refused_with_every_other_learner(self, name):
+        X, _, S, _ = made_up(20)
+        for level in EFFORTS:
+            with pytest.raises(ParameterError, match=rf"effort='{level}' is for the committee.*leave it out"):
+                PartialLabelRegressor(name, effort=level).fit(X, S)
+
+    def test_is_refused_with_a_committee_of_ones_own(self):
+        X, _, S, _ = made_up(20)
+        with pytest.raises(ParameterError, match=r"give Committee\(effort='high'\)"):
+            PartialLabelRegressor(Committee(), effort="high").fit(X, S)
+        assert PartialLabelRegressor(Committee("high"))._resolve()[0].effort == "high"
+
+    def test_is_refused_where_auto_is_the_network(self):
+        X, y, S, _ = made_up(20)
+        with pytest.raises(ParameterError, match="the learner is MLP, which auto is with validation rows or a loss"):
+            PartialLabelRegressor(effort="low", loss="absolute").fit(X, S)
+        with pytest.raises(ParameterError, match="the learner is MLP"):
+            PartialLabelRegressor(effort="low").fit(X, S, validation=(X, y))
+
+    def test_none_is_normal(self):
+        for named in ("auto", "committee"):
+            assert PartialLabelRegressor(named)._resolve()[0].effort == "normal"
+            assert PartialLabelRegressor(named, effort="low")._resolve()[0].effort == "low"
+
+
+class TestFewRows:
+    @pytest.mark.parametrize("named", ["auto", "committee"])
+    def test_it_is_the_learner_that_it_says(self, named):
+        X, _, S, _ = made_up(20)
+        model = PartialLabelRegressor(named, effort="low", random_state=0).fit(X, S)
+        assert isinstance(model.learner_, Committee)
+        assert isinstance(model.model_, FittedCommittee)
+
+    def test_the_gaussian_process_is_alone(self):
         X, _, S, _ = made_up(49)
-        auto = PartialLabelRegressor(random_state=0).fit(X, S)
-        network = PartialLabelRegressor("mlp", start=Density.for_draws(49), random_state=0).fit(X, S)
-        assert isinstance(auto.model_, FittedNetwork)
-        assert_array_equal(auto.predict(X), network.predict(X))
+        found = fit(X, S)
+        process = fit(found.encoding.apply(X), S, GaussianProcess(chains=1, rounds=20))
+        assert (found.trees, found.share, found.report) == (None, 1.0, found.process.report)
+        assert_array_equal(found.predict(X), process.predict(found.encoding.apply(X)))
+        assert_array_equal(found.unseen_weights, process.unseen_weights)
+
+    @pytest.mark.filterwarnings("ignore::plr.errors.FewRowsWarning")
+    @pytest.mark.parametrize("rows", [1, 2, 3, 5, 8])
+    def test_it_does_what_it_can_from_one_row_on(self, rows):
+        X, _, S, _ = made_up(8)
+        X, S = X[:rows], S[:rows]
+        for groups in (None, np.arange(rows) // 2):
+            model = PartialLabelRegressor(LOW, random_state=0).fit(X, S, groups=groups)
+            assert isinstance(model.model_, FittedCommittee)
+            assert np.isfinite(model.predict(X)).all()
+            assert np.isfinite(model.identify().probabilities).all()
+
+    def test_the_noise_scale_is_that_of_rows_it_has_not_seen(self):
+        X, _, S, _ = made_up(40, false_labels=2)
+        new, labels, _, _ = made_up(300, seed=1)
+        model = PartialLabelRegressor(random_state=0).fit(X, S)
+        error = np.sqrt(np.mean((model.predict(new) - labels) ** 2))
+        assert 0.3 * error < model.noise_scale_ < 2 * error
 
     def test_rows_without_weight_do_not_make_fifty(self):
         X, y, _, _ = made_up(70)
         weight = np.where(np.arange(70) < 49, 1.0, 0.0)
-        for light, kind in ((weight, FittedNetwork), (None, FittedCommittee)):
-            assert isinstance(fit(X, CandidateSets(y, np.arange(71)), sample_weight=light), kind)
+        for light, alone in ((weight, True), (None, False)):
+            assert (fit(X, CandidateSets(y, np.arange(71)), sample_weight=light).trees is None) == alone
 
+    def test_how_many_are_few_can_be_said(self):
+        X, _, S, _ = made_up(20)
+        assert fit(X, S, Committee("low", fewest_rows=20)).trees is not None
+        assert fit(X, S, Committee("low", fewest_rows=21)).trees is None
+        with pytest.raises(ParameterError, match="fewest_rows must be"):
+            fit(X, S, Committee(fewest_rows=-1))
+
+    @pytest.mark.parametrize(("rows", "level", "trees"), [(60, "low", True), (30, "normal", False)])
+    def test_intervals_come_from_models_of_the_same_kind(self, rows, level, trees, monkeypatch):
+        X, _, S, _ = made_up(rows, false_labels=1)
+        model = PartialLabelRegressor(cv=2, random_state=0).fit(X, S)
+        fitted, fit_it = [], Committee.fit
+        monkeypatch.setattr(
+            Committee, "fit", lambda self, task: fitted.append((self.effort, fit_it(self, task))) or fitted[-1][1]
+        )
+        model.calibrate()
+        assert (model.model_.trees is not None) == trees
+        assert [(effort, found.trees is not None) for effort, found in fitted] == [(level, trees)] * 2
+        assert effort_of_folds(model.learner_, model.model_) == ("low" if trees else None)
+
+    def test_very_few_are_told(self):
+        X, y, S, _ = made_up(19)
+        with pytest.warns(FewRowsWarning, match="19 rows are few"):
+            PartialLabelRegressor(effort="low", random_state=0).fit(X, S)
+        # Rows without weight do not count, and on plain labels there is nothing to tell apart.
+        more = np.append(np.ones(19), np.zeros(5))
+        with pytest.warns(FewRowsWarning, match="19 rows are few"):
+            PartialLabelRegressor(effort="low").fit(*made_up(24)[::2], sample_weight=more)
+        PartialLabelRegressor(effort="low").fit(X, y)
+
+
+class TestNotUsed:
     @pytest.mark.parametrize("case", ["loss", "validation"])
     def test_auto_is_the_network_where_the_committee_cannot(self, case):
         model = PartialLabelRegressor(loss="absolute" if case == "loss" else "squared")

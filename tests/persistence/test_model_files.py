@@ -34,6 +34,7 @@ from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianPr
 from plr.losses import LOSSES, Huber, Pointwise
 from plr.persistence import manifest as manifest_module
 from plr.persistence import read_manifest
+from plr.persistence.kinds import MalformedError
 from plr.persistence.registry import CLASSES, KINDS
 from plr.persistence.whole import ATTRIBUTES, TRANSIENT
 from plr.start import STARTS
@@ -103,6 +104,17 @@ def test_every_learner_comes_back(name, tmp_path):
     save_model(loaded, tmp_path / "again.plr")
     assert (tmp_path / "again.plr").read_bytes() == path.read_bytes()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded)).predict(fresh), model.predict(fresh))
+
+
+def test_a_committee_of_few_rows_comes_back_without_trees(tmp_path):
+    X, labels, S = rows(30)
+    model = PartialLabelRegressor(effort="low", random_state=0).fit(X, S)
+    loaded = restored(model, tmp_path / "model.plr")
+    assert loaded.model_.trees is model.model_.trees is None
+    assert_same(model, loaded, X, S, labels)
+    fields = {field.name: getattr(model.model_, field.name) for field in dataclasses.fields(model.model_)}
+    with pytest.raises(MalformedError, match="without trees"):
+        KINDS["committee"].verify(fields | {"share": 0.5})
 
 
 PARTS = {
@@ -369,3 +381,5 @@ def test_files_of_format_1_are_still_read(name):
     np.testing.assert_allclose(loaded.predict(X), expected[name]["prediction"], rtol=1e-6)
     found = loaded.identify(X, expected["S"]).probabilities
     np.testing.assert_allclose(found, expected[name]["probabilities"], rtol=1e-5, atol=1e-9)
+    # They name an effort, which is refused with these learners now: what was read can be fitted again.
+    assert loaded.get_params()["effort"] is None

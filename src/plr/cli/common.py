@@ -50,6 +50,7 @@ _SPELLINGS = {
     "random_state must": "--seed must",
     "n_jobs must": "--jobs must",
     "n_jobs=": "--jobs ",
+    "effort=": "--effort ",
     "coverage must": "--interval must",
     "sample_weight is": "--weights is",
     "sample_weight must": "--weights must",

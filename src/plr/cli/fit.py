@@ -88,11 +88,13 @@ def fit_command(
         ),
     ] = None,
     effort: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="How much auto computes: low, normal or high.", autocompletion=lambda: ["low", "normal", "high"]
+            help="How much the committee, which auto is, computes: low, normal or high.",
+            autocompletion=lambda: ["low", "normal", "high"],
+            show_default="normal",
         ),
-    ] = "normal",
+    ] = None,
     intervals: Annotated[
         bool, typer.Option(help="Prepare for plr predict --interval, which takes as long as the fit itself.")
     ] = True,
@@ -153,7 +155,9 @@ def fit_command(
     from plr.cli.options import parse_options
 
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
-    parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start, "effort": effort}
+    parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start}
+    if effort is not None:
+        parts["effort"] = effort
     with spelled_as_options():
         done = fit(
             data,
@@ -224,7 +228,9 @@ def fit(
     from plr.cli.tables import check_output, read_table
     from plr.datasets.targets import read_target
     from plr.errors import ParameterError
+    from plr.learners.committee import FittedCommittee
     from plr.tables import learn_features
+    from plr.training import effort_of_folds
 
     watch = Watch()
     check_different(**{"DATA": data, "--out": out, "--identified": identified})
@@ -283,6 +289,11 @@ def fit(
         try_module(code, module, X.num_columns, getattr(model.learner, "device", "auto"))
     with working("Fitting") as tell:
         model.fit(X, sets, sample_weight=weight, groups=group, callback=tell)
+    if isinstance(model.model_, FittedCommittee) and model.model_.trees is None:
+        note(
+            f"Note: with fewer than {model.learner_.fewest_rows} rows the committee has no trees; its Gaussian process "
+            f"predicts alone."
+        )
     found = None
     if identified is not None or getattr(model.model_, "out_of_fold", None) is not None:
         with working("Identifying"):
@@ -290,6 +301,8 @@ def fit(
     if intervals:
         with working("Measuring how far off predictions are"):
             model.calibrate()
+        if lower := effort_of_folds(model.learner_, model.model_):
+            note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
     doubt = None if found is None else count_doubt(found, sets)
     # What is in the file about the module's code is for messages.
     named = ({"option": options} if options else {}) | ({"module": short_name(module)} if module else {})

@@ -40,11 +40,13 @@ def make_regressor(
     seed, jobs : int
     """
     from plr import PartialLabelRegressor
+    from plr.errors import ParameterError
     from plr.losses import LOSSES
     from plr.start import STARTS
     from plr.weighting import WEIGHTINGS
 
-    given = {"learner": "auto", "weighting": "auto", "loss": "squared", "start": "auto", "effort": "normal", **parts}
+    given = {"learner": "auto", "weighting": "auto", "loss": "squared", "start": "auto", **parts}
+    effort = given.pop("effort", None)
     own = _by_part(options)
     # What the weighting auto stands for, whatever the data.
     names = {**given, "weighting": {"auto": "posterior"}.get(given["weighting"], given["weighting"])}
@@ -58,13 +60,15 @@ def make_regressor(
         _check_options(part, names[part], named, classes)
     if given["learner"] == "module":
         own["learner"] = {"scale_features": True, **own["learner"], "module": module}
-    elif own["learner"] and "effort" in _known(classes["learner"]):
-        own["learner"] = {"effort": given["effort"], **own["learner"]}
+    elif effort is not None and own["learner"] and "effort" in _known(classes["learner"]):
+        if "effort" in own["learner"]:
+            raise ParameterError("--effort and --option effort are the same; give one of them.")
+        own["learner"], effort = {"effort": effort, **own["learner"]}, None
     # Without options a part goes by its name, which the regressor knows more about than its class.
     made: dict[str, Any] = {part: _made(classes[part], named) if named else given[part] for part, named in own.items()}
     if given["start"] == "none":
         made["start"] = None
-    return PartialLabelRegressor(**made, effort=given["effort"], random_state=seed, n_jobs=jobs)
+    return PartialLabelRegressor(**made, effort=effort, random_state=seed, n_jobs=jobs)
 
 
 def check_module(learner: str, named: bool) -> None:

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from plr._codes import SQUARED
-from plr._parameters import check_choice
+from plr._parameters import check_choice, check_integer
 from plr.errors import ParameterError
 from plr.learners.base import Fitted, Learner, Report, Task
 from plr.learners.encoding import Encoding, learn_encoding
 from plr.learners.folds import check_folds, make_folds, out_of_fold
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
-from plr.learners.mlp import MLP
 from plr.learners.refit import FittedRefit, Refit
 from plr.learners.scaling import Affine, learn_steady_target, rescaled
 from plr.learners.weighted import trusted
@@ -46,8 +45,6 @@ EFFORTS = {
 }
 """What each level of effort stands for."""
 
-# With fewer rows than this, folds and trees have nothing to say.
-_FEWEST_ROWS = 50
 # The trees weigh candidates by their own noise and by the square root of the Gaussian process's weights.
 _TRUST = 0.5
 # The Gaussian process's share in the prediction, and what is tried on plain labels. Their mistakes differ, so that
@@ -79,15 +76,17 @@ class FittedCommittee:
 
     Attributes
     ----------
-    process, trees : Fitted
+    process : FittedGaussianProcess
+    trees : Fitted or None
+        None where rows were too few for trees; the share is then 1.
     share : float
     out_of_fold : ndarray of shape (n,)
     report : Report
-        Of the trees' rounds.
+        Of the trees' rounds, or of the Gaussian process's where there are none.
     """
 
     process: FittedGaussianProcess
-    trees: Fitted
+    trees: Fitted | None
     share: float
     encoding: Encoding
     out_of_fold: Floats
@@ -101,6 +100,8 @@ class FittedCommittee:
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
         rows = self.encoding.apply(X)
+        if self.trees is None:
+            return self.process.predict(rows)
         return self.share * self.process.predict(rows) + (1 - self.share) * self.trees.predict(rows)
 
 
@@ -119,10 +120,13 @@ class Committee(Learner):
         gives the same model.
     cv : int, scikit-learn splitter or iterable of (train, test), default=5
         The folds. They keep groups together.
+    fewest_rows : int, default=50
+        With fewer rows than this there are no trees, which have nothing to say then, and the Gaussian process predicts
+        alone. Rows without weight do not count.
 
     Notes
     -----
-    Below 50 rows it is `MLP`. The loss is squared.
+    The loss is squared.
 
     Examples
     --------
@@ -134,12 +138,17 @@ class Committee(Learner):
     takes = "table"
     takes_missing = True
 
-    def __init__(self, effort: str = "normal", cv: object = 5) -> None:
+    def __init__(self, effort: str = "normal", cv: object = 5, fewest_rows: int = 50) -> None:
         self.effort = effort
         self.cv = cv
+        self.fewest_rows = fewest_rows
 
-    def fit(self, task: Task) -> Fitted:
-        """Fit both models to the task."""
+    def has_trees(self, task: Task) -> bool:
+        """Return whether the task has rows enough for trees."""
+        return _counted(task) >= check_integer("fewest_rows", self.fewest_rows)
+
+    def fit(self, task: Task) -> FittedCommittee:
+        """Fit both models to the task, or the Gaussian process alone where it has few rows."""
         effort = EFFORTS[check_choice("effort", self.effort, EFFORTS)]
         check_folds(self.cv)
         self.check_weighting(task.rule.weighting)
@@ -147,9 +156,7 @@ class Committee(Learner):
             raise ParameterError("Committee has the squared loss only; for others there are mlp and boosting.")
         if task.validation is not None:
             raise ParameterError("Committee has no epochs to choose from, and no use for validation rows.")
-        counted = len(task.S) if task.sample_weight is None else int(np.count_nonzero(task.sample_weight))
-        if counted < _FEWEST_ROWS:
-            return MLP().fit(task)
+        counted, has_trees = _counted(task), self.has_trees(task)
         encoding = learn_encoding(task.X, task.categorical, task.sample_weight)
         # Trees stop splitting where weights are small numbers, so it must not matter what a weight of one means.
         weight = None if task.sample_weight is None else task.sample_weight / (task.sample_weight.sum() / counted)
@@ -168,6 +175,11 @@ class Committee(Learner):
             # Rows of a group must not speak for each other, nor rows that the user's folds keep apart.
             unseen = self._left_out(learner, task, process)
             process = replace(process, out_of_fold=None)
+        elif not has_trees and task.S.values.size > len(task.S):
+            # With few rows a row's candidates have much say in which candidates of others are believed.
+            unseen = self._left_out(self._process(EFFORTS["low"], counted), task, process)
+        if not has_trees:
+            return FittedCommittee(process, None, 1.0, encoding, unseen, process.report)
         trees, unseen_by_trees = self._fit_trees(effort, task, process)
         share = self._share(task, unseen, unseen_by_trees)
         mixed = share * unseen + (1 - share) * unseen_by_trees
@@ -220,6 +232,11 @@ class Committee(Learner):
         best = max(_SHARES, key=likelihood) if plain else _EVEN
         alone = max((1.0, 0.0), key=likelihood)
         return alone if likelihood(alone) > likelihood(best) + _OUT_OF_DEPTH else best
+
+
+def _counted(task: Task) -> int:
+    """Return how many rows have weight."""
+    return len(task.S) if task.sample_weight is None else int(np.count_nonzero(task.sample_weight))
 
 
 def boosted_trees() -> Any:

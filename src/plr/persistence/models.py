@@ -86,9 +86,10 @@ def _check_refit(fields: dict[str, Any]) -> None:
 def _check_committee(fields: dict[str, Any]) -> None:
     width = encoded_columns(fields["encoding"])
     require(columns_of(fields["process"].encoding) == width, "a committee has other columns than its members")
-    for model in fields["trees"].fitted.models:
+    for model in () if fields["trees"] is None else fields["trees"].fitted.models:
         require(model.columns is None and model.regressor.n_features_in_ == width, "a committee has other columns")
     require(0 <= fields["share"] <= 1, "a committee's share is none")
+    require(fields["trees"] is not None or fields["share"] == 1, "a committee without trees gives them a share")
 
 
 def _check_trees(fields: dict[str, Any]) -> None:
@@ -183,7 +184,7 @@ MODEL_KINDS = (
         "plr.learners.committee:FittedCommittee",
         {
             "process": a(_PROCESS),
-            "trees": a(_TREES),
+            "trees": optional(a(_TREES)),
             "share": number,
             "encoding": a(ENCODING),
             "out_of_fold": _LINE,

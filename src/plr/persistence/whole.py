@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from plr.learners import Learner, Module
+from plr.learners import Committee, Learner, Module
 from plr.losses import Loss
 from plr.persistence.kinds import (
     Check,
@@ -73,6 +73,9 @@ def make_regressor(parameters: dict[str, Any], attributes: dict[str, Any]) -> Pa
     for name, value in attributes.items():
         require(ATTRIBUTES[name](value), f"its {name} is not what it should be")
     _check_columns(attributes)
+    if parameters.get("effort") == "normal" and not isinstance(attributes["learner_"], Committee):
+        # Files were once written with it for every learner; it means nothing to others than the committee.
+        parameters = {**parameters, "effort": None}
     regressor = PartialLabelRegressor(**parameters)
     found = dict.fromkeys(("start_weights_", "_identified", "calibration_")) | attributes | dict.fromkeys(TRANSIENT)
     for name, value in found.items():

@@ -6,6 +6,7 @@ import json
 import shlex
 from typing import Any
 
+from plr.learners.committee import FittedCommittee
 from plr.report.charts import shown
 from plr.report.html import Markup, element, join
 from plr.report.model_page import ModelContent
@@ -22,7 +23,7 @@ def made(content: ModelContent) -> Markup:
     if isinstance(table.get("rows"), int):
         trained = f"{table['rows']:,} rows of {table.get('source')}"
     facts = [
-        ("Learner", type(model.learner_).__name__),
+        ("Learner", _learner(model)),
         ("Module", str(options.get("module", ""))),
         ("Options", ", ".join(_spelled(options.get("option")))),
         ("Weighting", type(model.weighting_).__name__),
@@ -43,6 +44,12 @@ def made(content: ModelContent) -> Markup:
         parts += [element("h3", "The same model again"), element("pre", element("code", command), tabindex="0")]
     parts.append(_columns(table))
     return join(parts)
+
+
+def _learner(model: Any) -> str:
+    name = type(model.learner_).__name__
+    few = isinstance(model.model_, FittedCommittee) and model.model_.trees is None
+    return f"{name}, its Gaussian process alone: rows are few" if few else name
 
 
 def command_of(content: ModelContent) -> str:

@@ -24,6 +24,7 @@ from plr.report.model_made import made
 from plr.report.model_page import ModelContent
 from plr.report.model_table import rows_section
 from plr.report.truths import NEVER_AMONG
+from plr.training import effort_of_folds
 
 __all__ = ["sections_of"]
 
@@ -307,6 +308,9 @@ def belief(content: ModelContent) -> Markup:
             "against a model fitted without it. It is measured, not guaranteed; a standard error is taken off, to be "
             "careful."
         )
+        lower = effort_of_folds(content.model.learner_, content.model.model_)
+        if lower is not None:
+            caption += f" These models are fitted with less effort than the one here: {lower}."
         if checks is not None and checks.covered is not None:
             caption += f" Of the true values known here, {checks.covered:.1%} are within their 90 % interval."
         figures.append(_figure(coverage_chart(calibration, content.label), caption))
