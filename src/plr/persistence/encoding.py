@@ -43,12 +43,15 @@ class Encoder:
     members : dict of str to memoryview
     described : dict of str to dict
         What the manifest says about each member, besides its size and sum.
+    packages : set of str
+        Modules of others that parts of it come from.
     """
 
     def __init__(self, with_rows: bool) -> None:
         self.with_rows = with_rows
         self.members: dict[str, memoryview] = {}
         self.described: dict[str, dict[str, Any]] = {}
+        self.packages: set[str] = set()
 
     def encode(self, value: Any, place: str) -> Any:
         """Return a value as plain data; ``place`` says where it is, for errors."""
@@ -117,7 +120,9 @@ class Encoder:
             raise refusal(place, f"{name} is code, and a model file holds none; keep the script that fits it")
         if type(value).__module__ == "builtins":
             raise refusal(place, f"it is a {type(value).__name__}, which files do not hold")
-        return {"skops": self._member("s", pack(value, place), {})}
+        content, packages = pack(value, place)
+        self.packages |= packages
+        return {"skops": self._member("s", content, {})}
 
     def _member(self, letter: str, content: bytes | memoryview, described: dict[str, Any]) -> str:
         """Keep the content of a member and return the member's name."""

@@ -6,14 +6,14 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import plr
 from plr.errors import ModelFileError
 from plr.persistence.container import MANIFEST, Members, damaged
 
-__all__ = ["MODEL", "UPGRADES", "VERSION", "make_manifest", "model_json", "read_parts"]
+__all__ = ["MODEL", "UPGRADES", "VERSION", "Difference", "differences", "make_manifest", "model_json", "read_parts"]
 
 FORMAT = "plr model"
 VERSION = 1
@@ -27,19 +27,25 @@ _LARGEST_MANIFEST, _LARGEST_MODEL = 8_000_000, 16_000_000
 _MOST_PARTS = 300_000
 # Open ends count as ends: looked for from every quote, a missing one would take time without bound.
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "skops")
+_PACKAGES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "lightgbm": "lightgbm", "skops": "skops"}
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,40}")
 
 
 def make_manifest(
-    described: dict[str, dict[str, Any]], sizes: dict[str, int], digests: dict[str, str], extra: dict[str, Any]
+    described: dict[str, dict[str, Any]],
+    sizes: dict[str, int],
+    digests: dict[str, str],
+    extra: dict[str, Any],
+    modules: Iterable[str] = (),
 ) -> bytes:
-    """Return the manifest of a file with these members."""
+    """Return the manifest of a file with these members, made with the packages of these modules besides the usual."""
+    packages = dict.fromkeys([*_PACKAGES.values(), *(_PACKAGES.get(name, name) for name in sorted(modules))])
     members = {name: {"size": sizes[name], "sha256": digests[name], **described.get(name, {})} for name in sizes}
     manifest = {
         "format": FORMAT,
         "version": VERSION,
         "plr": plr.__version__,
-        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "packages": {name: version for name in packages if (version := _version(name))},
         "extra": extra,
         "members": members,
     }
@@ -89,6 +95,30 @@ def read_parts(members: Members) -> tuple[dict[str, Any], Any]:
     for step in range(version, VERSION):
         manifest, model = UPGRADES[step](manifest, model)
     return manifest, model
+
+
+class Difference(NamedTuple):
+    """A package of which another version wrote a file than is installed."""
+
+    package: str
+    written: str
+    installed: str | None
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.written}, and {self.installed or 'none'} is installed"
+
+
+def differences(manifest: dict[str, Any], modules: Iterable[str]) -> list[Difference]:
+    """Return which packages of some modules had another major or minor version when the file was written."""
+    written = manifest.get("packages")
+    found = []
+    for package in sorted({_PACKAGES.get(name, name) for name in modules}):
+        version = written.get(package) if isinstance(written, dict) else None
+        if isinstance(version, str) and _VERSION.fullmatch(version):
+            installed = _version(package)
+            if installed is None or version.split(".")[:2] != installed.split(".")[:2]:
+                found.append(Difference(package, version, installed))
+    return found
 
 
 def _parse_json(members: Members, name: str, most: int, digest: str | None = None) -> Any:

@@ -79,6 +79,5 @@ def save_model(
     }
     members = {MODEL: memoryview(model_json(content)), **encoder.members}
     sizes = {name: part.nbytes for name, part in members.items()}
-    write_members(
-        Path(path), members, lambda digests: make_manifest(encoder.described, sizes, digests, dict(extra or {}))
-    )
+    described, packages, more = encoder.described, encoder.packages, dict(extra or {})
+    write_members(Path(path), members, lambda digests: make_manifest(described, sizes, digests, more, packages))
