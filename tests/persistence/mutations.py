@@ -86,6 +86,7 @@ def change_shape(array, draw):
             array.astype(draw.choice(["<f4", "<i4", "<i8", "<u8", "|u1", ">f8"])) if not array.dtype.names else array
         ),
         lambda: array[:0] if array.ndim else array,
+        lambda: np.resize(array, (100_000, *array.shape[1:])) if array.size < 1000 else array,
     ]
     return draw.choice(ways)()
 
@@ -106,10 +107,10 @@ def change_schema(schema, draw):
     if way <= 2 and leaves:
         holder, key = draw.choice(leaves)
         holder[key] = {**holder[key], "content": draw.choice(JSON), "__id__": draw.randrange(10**9)}
-    elif way == 3:
+    elif way == 3 and len(nodes) > 1:
         (one, a), (other, b) = draw.sample(nodes, 2)
         one[a] = copy.deepcopy(other[b])
-    elif way == 4:
+    elif way == 4 and nodes:
         holder, key = draw.choice(nodes)
         if isinstance(holder, dict):
             del holder[key]

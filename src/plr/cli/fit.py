@@ -224,6 +224,7 @@ def fit(
     from plr.cli.tables import check_output, read_table
     from plr.datasets.targets import read_target
     from plr.errors import ParameterError
+    from plr.persistence import check_savable
     from plr.tables import learn_features
 
     watch = Watch()
@@ -258,6 +259,7 @@ def fit(
     check_module(parts.get("learner", "auto"), module is not None)
     code = None if module is None else read_module(module)
     model = make_regressor(parts, options or {}, module=code, seed=seed, jobs=jobs)
+    check_savable(model, out)
     with working("Reading"):
         table = read_folder(data) if data.is_dir() else read_table(data)
     roles = read_roles(table, data, asked)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plr.persistence.container import Members
 from plr.persistence.encoding import ARRAY_TYPES
 from plr.persistence.foreign import unpack
-from plr.persistence.kinds import MalformedError, integers, require
+from plr.persistence.kinds import MalformedError, floats, integers, require
 from plr.persistence.registry import CLASSES, KINDS
 
 __all__ = ["Decoder"]
@@ -57,6 +57,7 @@ class Decoder:
             "dict": self._dict,
             "strings": self._strings,
             "texts": self._texts,
+            "numbers": self._numbers,
             "array": lambda data, _: self._array(data),
             "text": lambda data, _: self._content(data).decode(),
             "skops": lambda data, _: self._foreign(data),
@@ -135,6 +136,11 @@ class Decoder:
         joined, ends = parts[0], np.cumsum(parts[1]).tolist()
         require(ends[-1:] == [len(joined)] and sorted(ends) == ends, "texts are none")
         return tuple(joined[first:last] for first, last in pairwise([0, *ends]))
+
+    def _numbers(self, data: Any, depth: int) -> tuple[Any, ...]:
+        found = self.decode(data, depth + 1)
+        require(integers(1)(found) or floats(1)(found), "numbers are none")
+        return tuple(found.tolist())
 
     def _array(self, name: Any) -> NDArray[Any]:
         described, size = self._member(name)

@@ -22,9 +22,10 @@ MODEL = "model.json"
 UPGRADES: dict[int, Callable[[dict[str, Any], Any], tuple[dict[str, Any], Any]]] = {}
 """For each older version, what makes a manifest and a model of the next one of them."""
 
-_LARGEST_MANIFEST, _LARGEST_MODEL = 8_000_000, 16_000_000
-# Each costs some hundred bytes once it is read; in a file it may be two.
-_MOST_PARTS = 300_000
+_LARGEST_MANIFEST, _LARGEST_MODEL = 64_000_000, 64_000_000
+# Each costs some hundred bytes once it is read; in a file it may be two. So many there may be in every file, and beyond
+# that one for so many bytes of the file, which then is not much smaller than what is read.
+_MOST_PARTS, _BYTES_A_PART = 300_000, 40
 # Open ends count as ends: looked for from every quote, a missing one would take time without bound.
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _PACKAGES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "lightgbm": "lightgbm", "skops": "skops"}
@@ -49,15 +50,15 @@ def make_manifest(
         "extra": extra,
         "members": members,
     }
-    return _to_json(manifest, _LARGEST_MANIFEST, "extra")
+    return _to_json(manifest, _LARGEST_MANIFEST, "extra", sum(sizes.values()))
 
 
-def model_json(data: Any) -> bytes:
-    """Return the model's plain data as it stands in a file."""
-    return _to_json(data, _LARGEST_MODEL, "What the model consists of")
+def model_json(data: Any, beside: int) -> bytes:
+    """Return the model's plain data as it stands in a file with so many bytes beside it."""
+    return _to_json(data, _LARGEST_MODEL, "What the model consists of", beside)
 
 
-def _to_json(data: Any, most: int, what: str) -> bytes:
+def _to_json(data: Any, most: int, what: str, beside: int) -> bytes:
     """Return data as JSON; refuse what could not be read again."""
     try:
         content = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
@@ -65,8 +66,12 @@ def _to_json(data: Any, most: int, what: str) -> bytes:
         raise ModelFileError(
             f"{what} must be made of texts, finite numbers, lists and dictionaries: {error}."
         ) from error
-    if len(content) > most or _count_parts(content) > _MOST_PARTS:
-        raise ModelFileError(f"{what} is too large for a model file, which holds {most // 1_000_000} MB of it at most.")
+    parts, allowed = _count_parts(content), _most_parts(beside + len(content))
+    if len(content) > most or parts > allowed:
+        raise ModelFileError(
+            f"{what} is too large for a model file: {len(content):,} bytes in {parts:,} parts, where {most:,} bytes in "
+            f"{allowed:,} parts are read."
+        )
     return content
 
 
@@ -126,7 +131,7 @@ def _parse_json(members: Members, name: str, most: int, digest: str | None = Non
     content = members.read(name, most)
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
         raise damaged(members.path, f"the content of {name} is not what was written")
-    if _count_parts(content) > _MOST_PARTS:
+    if _count_parts(content) > _most_parts(members.total):
         raise damaged(members.path, f"its {name} has more parts than any plr writes")
     try:
         return json.loads(content, parse_constant=_refuse)
@@ -138,6 +143,11 @@ def _count_parts(content: bytes | bytearray) -> int:
     """Return how many values JSON has, about; what stands inside texts does not count."""
     bare = _TEXT.sub(b"", content)
     return sum(bare.count(mark) for mark in (b"[", b"{", b","))
+
+
+def _most_parts(size: int) -> int:
+    """Return how many parts may be described in a file of so many bytes."""
+    return max(_MOST_PARTS, size // _BYTES_A_PART)
 
 
 def _refuse(word: str) -> Any:
