@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,10 @@ import pytest
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.candidates import CandidateSets
 from plr.cli import main
+from plr.cli.common import spelled_as_options
 from plr.cli.measuring import choices_of, errors_of
 from plr.cli.tables import read_table, write_table
+from plr.errors import PlrWarning
 from plr.identified import Identification
 
 
@@ -276,3 +279,30 @@ def test_help_has_an_example(run, verb):
     out, _ = run(verb, "--help")
     assert f"plr {verb}" in " ".join(out.split())
     assert "Example" in out
+
+
+def test_what_cannot_be_saved_is_said_before_the_fit(run, tmp_path, monkeypatch):
+    def too_late(*_, **__):
+        raise AssertionError("it was fitted before")
+
+    monkeypatch.setattr(PartialLabelRegressor, "fit", too_late)
+    out, err = run(
+        "fit", "train.parquet", "--target", "y", "-o", tmp_path / "m.plr", "--learner", "boosting",
+        "--option", 'params={"linear_tree": true}', code=2,
+    )  # fmt: skip
+    assert out == ""
+    assert err.startswith("plr: The model cannot be written to a file because of its learner.params: trees with linear")
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_warnings_of_other_libraries_are_one_line_each(capsys):
+    with spelled_as_options():
+        for _ in range(3):
+            warnings.warn_explicit("two\nlines", UserWarning, "/x/site-packages/sklearn/base.py", 1)
+        warnings.warn_explicit("ill-conditioned", RuntimeWarning, "/x/site-packages/scipy.py", 1)
+        warnings.warn_explicit("for authors", DeprecationWarning, "/x/site-packages/scipy.py", 1)
+        warnings.warn_explicit("overflow encountered in exp", RuntimeWarning, "/x/plr/rule.py", 1)
+        warnings.warn_explicit("of our own", PlrWarning, "/x/plr/rule.py", 1)
+    notes = capsys.readouterr().err.splitlines()
+    assert notes == ["Note: sklearn warns: two lines", "Note: scipy warns: ill-conditioned", "Note: of our own"]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 
 import numpy as np
 import pytest
 from model_files import Bomb, members_of, problem, rebuild, refuses, zipped
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.svm import SVR
 
-from plr import PartialLabelRegressor, save_model
+from plr import PartialLabelRegressor, load_model, save_model
 from plr.learners import Refit
 
 
@@ -85,3 +91,94 @@ def test_trees_of_scikit_learn_that_lead_nowhere(forest, tmp_path):
                     inner[name] = changed.getvalue()
 
     refuses(with_regressor(forest, tmp_path / "astray", astray), "a tree is none")
+
+
+def wrapped(regressor, path):
+    X, S = problem()
+    save_model(PartialLabelRegressor(Refit(regressor, cv=2, max_rounds=1), "average", random_state=0).fit(X, S), path)
+    return path
+
+
+def with_array(path, target, is_it, change):
+    """Write the file anew after ``change`` of the arrays of a regressor that ``is_it`` finds."""
+
+    def in_inner(inner):
+        found = 0
+        for name in [name for name in inner if name.endswith(".npy")]:
+            array = np.load(io.BytesIO(inner[name]))
+            if is_it(array):
+                content = io.BytesIO()
+                np.save(content, change(array))
+                inner[name] = content.getvalue()
+                found += 1
+        assert found
+
+    return with_regressor(path, target, in_inner)
+
+
+def test_support_vectors_are_as_many_as_their_places(tmp_path):
+    pytest.importorskip("skops")
+    path = wrapped(SVR(), tmp_path / "svr.plr")
+    # Once followed, this ended the interpreter with exit code 139.
+    longer = with_array(
+        path,
+        tmp_path / "long",
+        lambda a: a.dtype == np.int32 and a.ndim == 1 and len(a) > 2,
+        lambda a: np.resize(a, 1_000_000),
+    )
+    refuses(longer, "support vectors are none")
+    narrow = with_array(
+        path, tmp_path / "narrow", lambda a: a.ndim == 2 and a.shape[1] == 2, lambda a: np.ascontiguousarray(a[:, :1])
+    )
+    refuses(narrow, "support vectors have other columns")
+
+
+def test_neighbours_have_bounds_for_every_node(tmp_path):
+    pytest.importorskip("skops")
+    path = wrapped(KNeighborsRegressor(algorithm="kd_tree", leaf_size=3), tmp_path / "neighbours.plr")
+    refuses(with_array(path, tmp_path / "bounds", lambda a: a.ndim == 3, lambda a: a[:, :1]), "index of neighbours")
+
+
+def test_numbers_that_ask_for_memory_or_time_are_refused(tmp_path):
+    pytest.importorskip("skops")
+    path = wrapped(KNeighborsRegressor(n_jobs=3), tmp_path / "neighbours.plr")
+
+    def ask(inner):
+        schema = json.loads(inner["schema.json"])
+        schema["content"]["content"]["n_jobs"]["content"] = "1000000000"
+        inner["schema.json"] = json.dumps(schema).encode()
+
+    refuses(with_regressor(path, tmp_path / "jobs", ask), "n_jobs")
+
+
+def test_one_array_is_not_read_again_and_again(forest, tmp_path):
+    def repeat(inner):
+        schema = json.loads(inner["schema.json"])
+        node = {"__class__": "ndarray", "__module__": "numpy", "__loader__": "NdArrayNode", "type": "numpy"}
+        file = next(name for name in inner if name.endswith(".npy"))
+        schema["content"]["content"]["more"] = {
+            "__class__": "list",
+            "__module__": "builtins",
+            "__loader__": "ListNode",
+            "__id__": 1,
+            "content": [{**node, "__id__": number, "file": file} for number in range(2, 1000)],
+        }
+        inner["schema.json"] = json.dumps(schema).encode()
+
+    refuses(with_regressor(forest, tmp_path / "echo", repeat), "an array is named twice")
+
+
+UNCHECKED = {
+    "sklearn.preprocessing._polynomial.PolynomialFeatures": make_pipeline(PolynomialFeatures(2), Ridge()),
+    "sklearn.ensemble._gb.GradientBoostingRegressor": GradientBoostingRegressor(n_estimators=2, init=Ridge()),
+    "sklearn.neighbors._regression.KNeighborsRegressor": KNeighborsRegressor(metric="cosine"),
+}
+
+
+@pytest.mark.parametrize("name", UNCHECKED)
+def test_what_cannot_be_checked_must_be_trusted(name, tmp_path):
+    pytest.importorskip("skops")
+    path = wrapped(UNCHECKED[name], tmp_path / "model.plr")
+    refuses(path, f"trusted=\\['{name}'\\].*--trust {name} ")
+    X, _ = problem()
+    assert load_model(path, trusted=[name]).predict(X).shape == (60,)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
+import importlib.metadata
 import json
 import os
 import pickle
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMRegressor
+from model_files import rebuild
 from scipy import stats
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
@@ -29,11 +31,11 @@ from sklearn.svm import SVR
 
 import plr
 from plr import PartialLabelRegressor, load_model, make_candidates, save_model
-from plr.errors import ModelFileError, ParameterError
+from plr.errors import ModelFileError, ParameterError, PlrWarning
 from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Refit
 from plr.losses import LOSSES, Huber, Pointwise
+from plr.persistence import check_savable, read_manifest
 from plr.persistence import manifest as manifest_module
-from plr.persistence import read_manifest
 from plr.persistence.kinds import MalformedError
 from plr.persistence.registry import CLASSES, KINDS
 from plr.persistence.whole import ATTRIBUTES, TRANSIENT
@@ -383,3 +385,167 @@ def test_files_of_format_1_are_still_read(name):
     np.testing.assert_allclose(found, expected[name]["probabilities"], rtol=1e-5, atol=1e-9)
     # They name an effort, which is refused with these learners now: what was read can be fitted again.
     assert loaded.get_params()["effort"] is None
+
+
+def test_only_what_lightgbm_documents_is_used(tmp_path):
+    """A release of LightGBM's with other attributes inside: what is public is enough to save and to load."""
+    X, _, S = rows(ROWS)
+    model = PartialLabelRegressor(LGBMRegressor(n_estimators=5, verbosity=-1, n_jobs=1), "average").fit(X, S)
+    fitted = model.model_.regressor
+
+    class Public:
+        __slots__ = ()
+
+        def __getattr__(self, name):
+            if name == "fitted_" or (name.startswith("_") and not name.startswith("__")):
+                raise AttributeError(name)
+            return getattr(fitted, name)
+
+        def __sklearn_is_fitted__(self):
+            return True
+
+        def fit(self):
+            raise NotImplementedError
+
+        def predict(self, X):
+            return fitted.predict(X)
+
+    Public.__module__, Public.__qualname__ = LGBMRegressor.__module__, LGBMRegressor.__qualname__
+    model.model_ = dataclasses.replace(
+        model.model_, models=(dataclasses.replace(model.model_.models[0], regressor=Public()),)
+    )
+    loaded = restored(model, tmp_path / "model.plr")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.model_.regressor.n_features_in_ == 3
+    assert not isinstance(loaded.model_.regressor, LGBMRegressor)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_cannot_be_saved_is_known_before_the_fit(name, tmp_path):
+    given, message = REFUSED[name]
+    with pytest.raises(ModelFileError, match="linear models in their leaves" if "leaves" in message else message):
+        check_savable(PartialLabelRegressor(**{"learner": "linear"} | given))
+
+
+class Lambda(Middle):
+    def fit(self, X, y, sample_weight=None):
+        self.transform_ = lambda row: row
+        return super().fit(X, y)
+
+
+def test_regressors_are_tried_before_the_fit(tmp_path):
+    pytest.importorskip("skops")
+    with pytest.raises(ModelFileError, match=r"learner\.regressor: Lambda holds something that skops cannot keep"):
+        check_savable(PartialLabelRegressor(Lambda()))
+    for good in (Middle(), SVR(), LGBMRegressor(verbosity=-1), make_pipeline(StandardScaler(), Ridge())):
+        check_savable(PartialLabelRegressor(good))
+    for name in LEARNERS:
+        check_savable(PartialLabelRegressor(name))
+
+
+def test_where_it_goes_is_tried_before_the_fit(tmp_path):
+    model = PartialLabelRegressor("linear")
+    check_savable(model, tmp_path / "model.plr")
+    assert list(tmp_path.iterdir()) == []
+    for place in (tmp_path, tmp_path / "missing" / "model.plr", tmp_path / ("x" * 300)):
+        with pytest.raises(ModelFileError, match="cannot be written to"):
+            check_savable(model, place)
+    with pytest.raises(ModelFileError, match="it is not a file"):
+        check_savable(model, "/dev/null")
+
+
+def test_files_beyond_two_gigabytes(tmp_path, monkeypatch):
+    """The limit beyond which a ZIP has other headers, lowered so that small files are beyond it."""
+    X, labels, S = rows(ROWS)
+    model = PartialLabelRegressor("linear", random_state=0).fit(X, S)
+    for limit in (50, 500, 1000, 2000, 4000):
+        monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
+        path = tmp_path / f"{limit}.plr"
+        assert_same(model, restored(model, path), X, S, labels)
+        content = path.read_bytes()
+        for place in range(1, 120):
+            changed = bytearray(content)
+            changed[-place] ^= 255
+            (tmp_path / "changed").write_bytes(changed)
+            try:
+                np.testing.assert_array_equal(load_model(tmp_path / "changed").predict(X), model.predict(X))
+            except ModelFileError:
+                continue
+        for length in (len(content) - 1, len(content) - 22, len(content) - 42, len(content) - 98, 60):
+            (tmp_path / "cut").write_bytes(content[:length])
+            with pytest.raises(ModelFileError):
+                load_model(tmp_path / "cut")
+
+
+def test_many_numbers_are_one_part(tmp_path):
+    X, _, S = rows(20)
+    model = PartialLabelRegressor("linear").fit(X, S)
+    model.cv = [(tuple(range(400_000)), tuple(np.linspace(0, 1, 2000).tolist()))]
+    assert restored(model, tmp_path / "model.plr").cv == model.cv
+
+
+def test_a_mistake_of_our_own_is_not_called_damage(tmp_path, monkeypatch):
+    X, _, S = rows(20)
+    path = tmp_path / "model.plr"
+    save_model(PartialLabelRegressor("linear").fit(X, S), path)
+
+    def mistaken(*_):
+        raise KeyError("ours")
+
+    monkeypatch.setattr("plr.persistence.loading.make_regressor", mistaken)
+    with pytest.raises(KeyError, match="ours") as caught:
+        load_model(path)
+    assert "it is not damaged" in caught.value.__notes__[0]
+
+
+def made_with(path, target, **packages):
+    """Write a file anew as other versions of packages would have written it."""
+
+    def tell(manifest):
+        manifest["packages"].update({name.replace("_", "-"): version for name, version in packages.items()})
+
+    return rebuild(path, target, lambda _: None, describe=tell)
+
+
+def test_other_versions_are_told_apart_from_damage(tmp_path, monkeypatch, recwarn):
+    pytest.importorskip("skops")
+    X, _, S = rows(ROWS)
+    path, own = tmp_path / "ridge.plr", tmp_path / "linear.plr"
+    model = PartialLabelRegressor(Ridge(), cv=2, random_state=0).fit(X, S)
+    save_model(model, path)
+    save_model(PartialLabelRegressor("linear").fit(X, S), own)
+    here = importlib.metadata.version("scikit-learn")
+    older = made_with(path, tmp_path / "older", scikit_learn="0.24.2", numpy="1.9.0")
+    load_model(path)
+    load_model(made_with(own, tmp_path / "own", scikit_learn="0.24.2"))
+    patched = made_with(path, tmp_path / "patch", scikit_learn=".".join([*here.split(".")[:2], "99"]))
+    load_model(patched)
+    assert not recwarn.list
+    with pytest.warns(PlrWarning, match=rf"with scikit-learn 0\.24\.2, and {here} is installed: the regressor") as told:
+        np.testing.assert_array_equal(load_model(older).predict(X), model.predict(X))
+    assert len(told) == 1
+
+    def outgrown(self, state):
+        raise AttributeError("no such attribute any more")
+
+    monkeypatch.setattr(Ridge, "__setstate__", outgrown)
+    with pytest.raises(ModelFileError, match=rf"0\.24\.2, and {here} is .*no such attribute.*pip install") as caught:
+        load_model(older)
+    assert "damaged" not in str(caught.value)
+    with pytest.raises(ModelFileError, match="or is damaged: skops cannot make"):
+        load_model(path)
+
+
+def test_files_of_another_plr_are_told_apart_from_damage(tmp_path):
+    X, _, S = rows(20)
+    path = tmp_path / "model.plr"
+    save_model(PartialLabelRegressor("linear").fit(X, S), path)
+
+    def add(members):
+        content = json.loads(members["model.json"])
+        content["attributes"]["later_"] = 1
+        members["model.json"] = json.dumps(content).encode()
+
+    newer = rebuild(path, tmp_path / "newer", add, describe=lambda manifest: manifest.update(plr="7.1.0"))
+    with pytest.raises(ModelFileError, match=r"written by plr 7\.1\.0, and plr .* cannot read it: it has attributes"):
+        load_model(newer)

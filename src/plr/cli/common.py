@@ -65,15 +65,25 @@ def note(text: str) -> None:
 
 @contextmanager
 def spelled_as_options() -> Iterator[None]:
-    """Let messages about parameters speak of the options that set them, and warnings be one line each."""
+    """Let messages about parameters speak of the options that set them, and warnings be one line each, told once."""
     from plr.errors import ParameterError, PlrWarning
 
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        note(f"Note: {' '.join(str(message).split())}")
+    told: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if not issubclass(category, PlrWarning):
+            text = f"{_library(filename)} warns: {text}"
+        if text not in told:
+            told.add(text)
+            note(f"Note: {text}")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("default", PlrWarning)
+        warnings.simplefilter("default")
+        # What libraries tell the authors of programs, and what arithmetic comes across on the way to a result.
+        for kind in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", kind)
+        warnings.filterwarnings("ignore", r".* encountered in ", RuntimeWarning)
         warnings.showwarning = show
         try:
             yield
@@ -82,6 +92,13 @@ def spelled_as_options() -> Iterator[None]:
             for parameter, option in _SPELLINGS.items():
                 text = text.replace(parameter, option)
             raise ParameterError(text) from error
+
+
+def _library(filename: str) -> str:
+    """Return which installed package a file is of, as far as its path tells."""
+    parts = Path(filename).parts
+    place = max((at for at, part in enumerate(parts) if part in ("site-packages", "dist-packages")), default=-1)
+    return parts[place + 1].removesuffix(".py") if 0 <= place < len(parts) - 1 else Path(filename).stem
 
 
 @contextmanager

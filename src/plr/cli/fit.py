@@ -229,6 +229,7 @@ def fit(
     from plr.datasets.targets import read_target
     from plr.errors import ParameterError
     from plr.learners.committee import FittedCommittee
+    from plr.persistence import check_savable
     from plr.tables import learn_features
     from plr.training import effort_of_folds
 
@@ -264,6 +265,7 @@ def fit(
     check_module(parts.get("learner", "auto"), module is not None)
     code = None if module is None else read_module(module)
     model = make_regressor(parts, options or {}, module=code, seed=seed, jobs=jobs)
+    check_savable(model, out)
     with working("Reading"):
         table = read_folder(data) if data.is_dir() else read_table(data)
     roles = read_roles(table, data, asked)

@@ -156,6 +156,7 @@ def fit_folder(
     from plr.errors import ParameterError
     from plr.learners import Module
     from plr.learners.module.settings import check_settings
+    from plr.persistence import check_savable
     from plr.streaming.fitting import FolderFit, stream_epochs
     from plr.streaming.fitting import fit_folder as fit
     from plr.streaming.memory import peak_memory
@@ -171,6 +172,7 @@ def fit_folder(
         raise ParameterError("--engine ray trains mlp and module; a linear model is solved here, without it.")
     code = None if module is None else read_module(module)
     model = make_regressor({**parts, "learner": learner}, options, module=code, seed=seed, jobs=jobs)
+    check_savable(model, out)
     if learner == "module" and "epochs" not in options:
         epochs = stream_epochs(None, folder.rows, check_settings(cast(Module, model.learner)).batch_size)
         model.set_params(learner__epochs=epochs)

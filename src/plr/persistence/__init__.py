@@ -8,6 +8,6 @@ little-endian, so that a file says the same on every machine.
 from __future__ import annotations
 
 from plr.persistence.loading import load_model, read_manifest
-from plr.persistence.saving import save_model
+from plr.persistence.saving import check_savable, save_model
 
-__all__ = ["load_model", "read_manifest", "save_model"]
+__all__ = ["check_savable", "load_model", "read_manifest", "save_model"]

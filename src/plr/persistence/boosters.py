@@ -1,16 +1,27 @@
-"""LightGBM's models: their own text, and what scikit-learn's interface to them keeps beside it."""
+"""LightGBM's models: their own text, and what scikit-learn's interface to them says beside it.
+
+Only what LightGBM documents is read, and nothing is set: a fitted regressor comes back as a `StoredRegressor`.
+"""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, check_is_fitted
+
 from plr.persistence.booster_text import check_booster_text, trees_of
+from plr.persistence.foreign import ForeignError
 from plr.persistence.kinds import Kind, MalformedError, a, flag, mapping, number, optional, text, whole
 
-__all__ = ["BOOSTER_KINDS", "check_boosting"]
+__all__ = ["BOOSTER_KINDS", "LIGHTGBM_HOMES", "StoredRegressor", "check_boosting"]
 
 # Parameters that LightGBM knows besides those that the regressor names. Not all are kept: what is read from a file is
 # handed to LightGBM with every prediction, and there are some that tell it to read other files, or not to look where it
@@ -38,7 +49,7 @@ _MORE = {
 }
 _WORD = re.compile(r"[A-Za-z0-9_]{1,40}")
 _MOST_JOBS = 1024
-# What the fitted regressor keeps of its own, beside the trees.
+# What the fitted regressor says beside the trees, by the names that files have for it.
 _STATE = {
     "_best_iteration": whole(-1),
     "_fitted_with_feature_names": flag,
@@ -62,7 +73,7 @@ def _make_booster(fields: dict[str, Any]) -> Any:
     try:
         booster = lightgbm.Booster(model_str=given)
     except (lightgbm.basic.LightGBMError, ValueError) as error:
-        raise MalformedError("LightGBM cannot read its trees") from error
+        raise ForeignError("LightGBM cannot read its trees", {"lightgbm"}, error) from error
     if booster.num_feature() != columns:
         raise MalformedError("its trees want other columns than they say")
     return booster
@@ -78,7 +89,8 @@ def _are_categories(value: Any) -> bool:
 
 
 def _take_regressor(regressor: Any) -> dict[str, Any]:
-    parameters = regressor.get_params(deep=False)
+    stored = isinstance(regressor, StoredRegressor)
+    parameters = regressor.parameters if stored else regressor.get_params(deep=False)
     unknown = sorted(name for name in parameters if not _is_kept(name))
     if unknown:
         raise MalformedError(f"files do not hold LightGBM's parameter {unknown[0]!r}")
@@ -87,9 +99,24 @@ def _take_regressor(regressor: Any) -> dict[str, Any]:
             raise MalformedError(
                 f"the {name} of LGBMRegressor is neither a number nor a name, and files hold nothing else"
             )
-    fitted = bool(getattr(regressor, "fitted_", False))
-    state = {name: vars(regressor)[name] for name in _STATE} if fitted else None
-    return {"parameters": parameters, "booster": regressor.booster_ if fitted else None, "state": state}
+    if not stored and not _is_fitted(regressor):
+        return {"parameters": parameters, "booster": None, "state": None}
+    state = {
+        "_best_iteration": int(regressor.best_iteration_),
+        "_fitted_with_feature_names": hasattr(regressor, "feature_names_in_"),
+        "_n_features": int(regressor.n_features_),
+        "_n_features_in": int(regressor.n_features_in_),
+        "_objective": regressor.objective_,
+    }
+    return {"parameters": parameters, "booster": regressor.booster_, "state": state}
+
+
+def _is_fitted(regressor: Any) -> bool:
+    try:
+        check_is_fitted(regressor)
+    except NotFittedError:
+        return False
+    return True
 
 
 def _make_regressor(fields: dict[str, Any]) -> Any:
@@ -97,17 +124,68 @@ def _make_regressor(fields: dict[str, Any]) -> Any:
 
     if not all(_is_kept(name) for name in fields["parameters"]):
         raise MalformedError("its LGBMRegressor has a parameter that files do not hold")
-    regressor = lightgbm.LGBMRegressor(**fields["parameters"])
-    if not _is_few(regressor.n_jobs) or (fields["booster"] is None) != (fields["state"] is None):
+    if not _is_few(fields["parameters"].get("n_jobs")) or (fields["booster"] is None) != (fields["state"] is None):
         raise MalformedError("its LGBMRegressor is none")
-    if fields["booster"] is not None:
-        state = fields["state"]
-        if state.keys() != _STATE.keys() or not all(check(state[name]) for name, check in _STATE.items()):
-            raise MalformedError("its LGBMRegressor is none")
-        if not state["_n_features"] == state["_n_features_in"] == fields["booster"].num_feature():
-            raise MalformedError("its LGBMRegressor has other columns than its trees")
-        vars(regressor).update(state, _Booster=fields["booster"], fitted_=True)
-    return regressor
+    if fields["booster"] is None:
+        return lightgbm.LGBMRegressor(**fields["parameters"])
+    state = fields["state"]
+    if state.keys() != _STATE.keys() or not all(check(state[name]) for name, check in _STATE.items()):
+        raise MalformedError("its LGBMRegressor is none")
+    if not state["_n_features"] == state["_n_features_in"] == fields["booster"].num_feature():
+        raise MalformedError("its LGBMRegressor has other columns than its trees")
+    return StoredRegressor(
+        fields["parameters"],
+        fields["booster"],
+        state["_best_iteration"],
+        state["_objective"],
+        state["_fitted_with_feature_names"],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRegressor:
+    """A fitted ``LGBMRegressor`` that was read from a file; it predicts what the one that was written did, to the bit.
+
+    Attributes
+    ----------
+    parameters : dict
+        Those of the ``LGBMRegressor``.
+    booster_ : lightgbm.Booster
+    best_iteration_ : int
+    objective_ : str or None
+    named : bool
+        Whether it was fitted to columns with names.
+    """
+
+    parameters: dict[str, Any]
+    booster_: Any
+    best_iteration_: int
+    objective_: str | None
+    named: bool
+
+    @property
+    def n_features_(self) -> int:
+        """Number of columns."""
+        return int(self.booster_.num_feature())
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns."""
+        return self.n_features_
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns."""
+        if not self.named:
+            raise AttributeError("It was fitted to columns without names.")
+        return np.array(self.booster_.feature_name())
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return one prediction per row."""
+        rows = X if hasattr(X, "columns") else check_array(X, accept_sparse=True, ensure_all_finite=False)
+        jobs = self.parameters.get("n_jobs")
+        threads = effective_n_jobs(jobs) if jobs is not None else 0
+        return self.booster_.predict(rows, num_threads=threads)
 
 
 def _is_kept(name: str) -> bool:
@@ -135,6 +213,9 @@ def check_boosting(fields: dict[str, Any]) -> None:
 
 _BOOSTER = "lightgbm.basic:Booster"
 
+LIGHTGBM_HOMES = ("lightgbm.sklearn:LGBMRegressor", f"{__name__}:StoredRegressor")
+"""Where regressors of LightGBM's are: as they were fitted, and as they were read."""
+
 BOOSTER_KINDS = (
     Kind(
         "booster",
@@ -145,7 +226,7 @@ BOOSTER_KINDS = (
     ),
     Kind(
         "lightgbm regressor",
-        "lightgbm.sklearn:LGBMRegressor",
+        LIGHTGBM_HOMES[0],
         {
             "parameters": mapping(text, _is_plain),
             "booster": optional(a(_BOOSTER)),

@@ -21,17 +21,20 @@ from typing import IO
 
 from plr.errors import ModelFileError
 
-__all__ = ["MANIFEST", "Members", "open_members", "write_members"]
+__all__ = ["MANIFEST", "Members", "check_writable", "open_members", "write_members"]
 
 MANIFEST = "manifest.json"
 
-# Beyond this a ZIP has headers of another kind. The directory must fit into memory before anything is known about it.
-_LARGEST_FILE = 1_900_000_000
+# The directory must fit into memory before anything is known about it.
 _MOST_MEMBERS = 50_000
 _LARGEST_DIRECTORY = 8_000_000
 _NAMES = re.compile(r"[a-z0-9][a-z0-9_.]{0,60}")
 _END = struct.Struct("<4s4H2LH")
+# What stands before it where the directory begins beyond two gigabytes: its sizes in full, and where they are.
+_LARGE_END, _LOCATOR = struct.Struct("<4sQ2H2L4Q"), struct.Struct("<4sLQL")
 _LOCAL_HEADER, _DIRECTORY_ENTRY = 30, 46
+# Sizes of large members stand in full behind their headers: two in front of a member, up to three in the directory.
+_LOCAL_SIZES, _MARK, _SIZE = 20, 4, 8
 # One date for all, so that the same model makes the same file.
 _DATE = (1980, 1, 1, 0, 0, 0)
 _CHUNK = 1 << 20
@@ -44,6 +47,7 @@ class Members:
         self.path = path
         self._archive = archive
         self.sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+        self.total = sum(self.sizes.values())
 
     def read(self, name: str, most: int) -> bytearray:
         """Return the bytes of a member; refuse one of more than ``most``."""
@@ -118,21 +122,39 @@ def _check_end(path: Path, file: IO[bytes]) -> int:
         raise ModelFileError(
             f"{path} is no model file of plr's; give a file that plr.save_model or plr fit has written."
         )
-    if size > _LARGEST_FILE:
-        raise damaged(path, "it is larger than 1.9 GB")
     file.seek(size - _END.size)
     mark, disk, directory_disk, here, members, length, start, comment = _END.unpack(file.read(_END.size))
     if mark != b"PK\x05\x06" or disk or directory_disk or comment or here != members:
         raise damaged(path, "its end is missing")
-    if members > _MOST_MEMBERS or length > _LARGEST_DIRECTORY or start + length + _END.size != size:
+    end = _END.size
+    if start > zipfile.ZIP64_LIMIT:
+        end += _LARGE_END.size + _LOCATOR.size
+        members, length, start = _read_large_end(path, file, size)
+    if members > _MOST_MEMBERS or length > _LARGEST_DIRECTORY or start + length + end != size:
         raise damaged(path, "its directory does not fit")
     file.seek(0)
     return size
 
 
+def _read_large_end(path: Path, file: IO[bytes], size: int) -> tuple[int, int, int]:
+    """Return the number of members, and the directory's length and start, as the end of a large file has them."""
+    place = size - _END.size - _LOCATOR.size - _LARGE_END.size
+    if place < 0:
+        raise damaged(path, "its end is missing")
+    file.seek(place)
+    mark, rest, _, _, disk, other_disk, here, members, length, start = _LARGE_END.unpack(file.read(_LARGE_END.size))
+    locator = _LOCATOR.unpack(file.read(_LOCATOR.size))
+    right = (mark, rest, disk, other_disk, here) == (b"PK\x06\x06", _LARGE_END.size - 12, 0, 0, members)
+    if not right or locator != (b"PK\x06\x07", 0, place, 1):
+        raise damaged(path, "its end is missing")
+    return members, length, start
+
+
 def _check_directory(path: Path, archive: zipfile.ZipFile, size: int) -> None:
     entries = archive.infolist()
     total = _END.size
+    if archive.start_dir > zipfile.ZIP64_LIMIT:
+        total += _LARGE_END.size + _LOCATOR.size
     seen = set()
     for entry in entries:
         if not _NAMES.fullmatch(entry.filename) or entry.filename != entry.orig_filename:
@@ -141,11 +163,24 @@ def _check_directory(path: Path, archive: zipfile.ZipFile, size: int) -> None:
             raise damaged(path, f"it has two members called {entry.filename}")
         seen.add(entry.filename)
         plain = entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size
-        if not plain or entry.flag_bits or entry.extra or entry.comment:
+        more = _sizes_in_full(entry)
+        if not plain or entry.flag_bits or len(entry.extra) != more or entry.comment:
             raise damaged(path, f"its {entry.filename} is packed in a way that plr does not use")
         total += _LOCAL_HEADER + _DIRECTORY_ENTRY + 2 * len(entry.filename) + entry.file_size
+        total += more + (_LOCAL_SIZES if _is_large(entry.file_size) else 0)
     if total != size:
         raise damaged(path, "its members do not add up to its size")
+
+
+def _is_large(size: int) -> bool:
+    """Return whether a member of so many bytes is written with room for its sizes, as zipfile does."""
+    return size * 1.05 > zipfile.ZIP64_LIMIT
+
+
+def _sizes_in_full(entry: zipfile.ZipInfo) -> int:
+    """Return how many bytes an entry of the directory has behind it for what its header has no room for."""
+    told = 2 * (entry.file_size > zipfile.ZIP64_LIMIT) + (entry.header_offset > zipfile.ZIP64_LIMIT)
+    return _MARK + told * _SIZE if told else 0
 
 
 @contextmanager
@@ -168,14 +203,9 @@ def write_members(path: Path, members: Mapping[str, memoryview], manifest: Calla
     """
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
     first = manifest(digests)
-    if len(first) + sum(content.nbytes for content in members.values()) > _LARGEST_FILE - _LARGEST_DIRECTORY:
-        raise ModelFileError("The model is larger than the 1.9 GB that a model file may have.")
     if len(members) >= _MOST_MEMBERS:
         raise ModelFileError(f"The model has more than the {_MOST_MEMBERS} parts that a model file may have.")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    with _temporary(path) as temporary:
         with temporary.open("xb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 _write(archive, MANIFEST, memoryview(first))
@@ -185,6 +215,24 @@ def write_members(path: Path, members: Mapping[str, memoryview], manifest: Calla
             os.fsync(file.fileno())
         temporary.replace(path)
         _sync_folder(path.parent)
+
+
+def check_writable(path: Path) -> None:
+    """Raise the error that writing a model file would end with, as far as it can be known before."""
+    with _temporary(path) as temporary:
+        temporary.touch(exist_ok=False)
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """Give another name in the same folder, and remove what is left of it in the end."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
+            raise ModelFileError(f"The model cannot be written to {path}: it is not a file.")
+        yield temporary
     except OSError as error:
         raise ModelFileError(f"The model cannot be written to {path}: {_reason(error)}.") from error
     finally:
@@ -197,7 +245,7 @@ def _write(archive: zipfile.ZipFile, name: str, content: memoryview) -> None:
     entry.create_system = 3
     entry.external_attr = 0o644 << 16
     entry.file_size = content.nbytes
-    with archive.open(entry, "w") as member:
+    with archive.open(entry, "w", force_zip64=_is_large(content.nbytes)) as member:
         for start in range(0, content.nbytes, _CHUNK):
             member.write(content[start : start + _CHUNK])
 

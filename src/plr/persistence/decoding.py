@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plr.persistence.container import Members
 from plr.persistence.encoding import ARRAY_TYPES
 from plr.persistence.foreign import unpack
-from plr.persistence.kinds import MalformedError, integers, require
+from plr.persistence.kinds import MalformedError, floats, integers, require
 from plr.persistence.registry import CLASSES, KINDS
 
 __all__ = ["Decoder"]
@@ -35,6 +35,13 @@ class Decoder:
         What the manifest says of each member, checked to be a dictionary of dictionaries.
     trusted : sequence of str
         Types that foreign regressors may be made of, besides the usual.
+
+    Attributes
+    ----------
+    used : set of str
+        Members that were read.
+    packages : set of str
+        Modules of others that its regressors come from.
     """
 
     def __init__(self, members: Members, described: dict[str, dict[str, Any]], trusted: Sequence[str]) -> None:
@@ -42,6 +49,7 @@ class Decoder:
         self._described = described
         self._trusted = trusted
         self.used: set[str] = set()
+        self.packages: set[str] = set()
         self._readers: dict[str, Callable[[Any, int], Any]] = {
             "float": self._float,
             "scalar": self._scalar,
@@ -49,9 +57,10 @@ class Decoder:
             "dict": self._dict,
             "strings": self._strings,
             "texts": self._texts,
+            "numbers": self._numbers,
             "array": lambda data, _: self._array(data),
             "text": lambda data, _: self._content(data).decode(),
-            "skops": lambda data, _: unpack(self._content(data), self._trusted),
+            "skops": lambda data, _: self._foreign(data),
         }
 
     def decode(self, data: Any, depth: int = 0) -> Any:
@@ -128,6 +137,11 @@ class Decoder:
         require(ends[-1:] == [len(joined)] and sorted(ends) == ends, "texts are none")
         return tuple(joined[first:last] for first, last in pairwise([0, *ends]))
 
+    def _numbers(self, data: Any, depth: int) -> tuple[Any, ...]:
+        found = self.decode(data, depth + 1)
+        require(integers(1)(found) or floats(1)(found), "numbers are none")
+        return tuple(found.tolist())
+
     def _array(self, name: Any) -> NDArray[Any]:
         described, size = self._member(name)
         dtype, shape, order = described.get("dtype"), described.get("shape"), described.get("order")
@@ -145,6 +159,12 @@ class Decoder:
         except ValueError as error:
             raise MalformedError(f"the shape of {name} is none") from error
         return found.astype(found.dtype.newbyteorder("="), copy=False)
+
+    def _foreign(self, name: Any) -> Any:
+        found, packages = unpack(self._content(name), self._trusted)
+        if hasattr(type(found), "predict"):
+            self.packages |= packages
+        return found
 
     def _content(self, name: Any) -> bytearray:
         _, size = self._member(name)

@@ -19,15 +19,16 @@ from plr.persistence.foreign import is_code, pack
 from plr.persistence.kinds import MalformedError, home_of
 from plr.persistence.registry import CLASSES, KINDS_BY_HOME, REASONS
 
-__all__ = ["ARRAY_TYPES", "Encoder"]
+__all__ = ["ARRAY_TYPES", "Encoder", "refusal"]
 
 ARRAY_TYPES = ("<f4", "<f8", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "|b1")
 """Kinds of numbers that a member may hold."""
 
 # A longer text is a member of its own.
 _SHORT = 1000
-# So many texts, such as the names of categories, are kept as one.
+# So many texts or numbers, such as categories, are kept as one.
 _MANY = 1000
+_NUMBERS = {int: np.int64, float: np.float64}
 
 
 class Encoder:
@@ -43,12 +44,15 @@ class Encoder:
     members : dict of str to memoryview
     described : dict of str to dict
         What the manifest says about each member, besides its size and sum.
+    packages : set of str
+        Modules of others that parts of it come from.
     """
 
     def __init__(self, with_rows: bool) -> None:
         self.with_rows = with_rows
         self.members: dict[str, memoryview] = {}
         self.described: dict[str, dict[str, Any]] = {}
+        self.packages: set[str] = set()
 
     def encode(self, value: Any, place: str) -> Any:
         """Return a value as plain data; ``place`` says where it is, for errors."""
@@ -62,9 +66,8 @@ class Encoder:
             return self._scalar(value, place)
         if type(value) is list:
             return [self.encode(entry, f"{place}, entry {at}") for at, entry in enumerate(value)]
-        if type(value) is tuple and len(value) > _MANY and all(type(entry) is str for entry in value):
-            lengths = np.array([len(entry) for entry in value], dtype=np.int64)
-            return {"texts": [self._text("".join(value)), self._array(lengths, place)]}
+        if type(value) is tuple and len(value) > _MANY and (kept := self._many(value, place)) is not None:
+            return kept
         if type(value) is tuple:
             return {"tuple": [self.encode(entry, f"{place}, entry {at}") for at, entry in enumerate(value)]}
         if isinstance(value, Mapping) and type(value) in (dict, types.MappingProxyType):
@@ -83,6 +86,17 @@ class Encoder:
             name = next(name for name, found in CLASSES.items() if found == home)
             return {"made": name, "parameters": self._named(value.get_params(deep=False), place)}
         return self._foreign(value, home, place)
+
+    def _many(self, value: tuple[Any, ...], place: str) -> dict[str, Any] | None:
+        """Return a long tuple of texts or numbers as one part; None for any other."""
+        kinds = {type(entry) for entry in value}
+        if kinds == {str}:
+            lengths = np.array([len(entry) for entry in value], dtype=np.int64)
+            return {"texts": [self._text("".join(value)), self._array(lengths, place)]}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        if kind not in _NUMBERS or (kind is int and not all(-(2**63) <= entry < 2**63 for entry in value)):
+            return None
+        return {"numbers": self._array(np.array(value, dtype=_NUMBERS[kind]), place)}
 
     def _named(self, parts: Mapping[str, Any], place: str) -> dict[str, Any]:
         return {name: self.encode(part, f"{place}.{name}") for name, part in parts.items()}
@@ -117,7 +131,9 @@ class Encoder:
             raise refusal(place, f"{name} is code, and a model file holds none; keep the script that fits it")
         if type(value).__module__ == "builtins":
             raise refusal(place, f"it is a {type(value).__name__}, which files do not hold")
-        return {"skops": self._member("s", pack(value, place), {})}
+        content, packages = pack(value, place)
+        self.packages |= packages
+        return {"skops": self._member("s", content, {})}
 
     def _member(self, letter: str, content: bytes | memoryview, described: dict[str, Any]) -> str:
         """Keep the content of a member and return the member's name."""

@@ -1,7 +1,8 @@
 """Regressors that are not plr's own, in the format of skops, which builds what it is told to from names it trusts.
 
-Trusted are the types that skops trusts, and those named here. Numbers of a foreign regressor reach the compiled code of
-its library; those of trees and of neighbours are looked at before, since a wrong one would be followed out of memory.
+Known without being asked are types of scikit-learn that predict in numpy alone, where a wrong number is an error and no
+more, and those whose numbers `compiled` checks before compiled code follows them. All others, whether skops trusts them
+or not, must be trusted by whoever loads the file.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ import functools
 import io
 import json
 import types
+import warnings
 import zipfile
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import InconsistentVersionWarning
 
 from plr.errors import DependencyError, ModelFileError
-from plr.persistence.compiled import check_compiled
+from plr.persistence.compiled import UntrustedError, check_compiled
 from plr.persistence.kinds import MalformedError, require
 
-__all__ = ["UntrustedError", "is_code", "pack", "unpack"]
+__all__ = ["ForeignError", "UntrustedError", "is_code", "pack", "unpack"]
 
 _CODE = (
     types.FunctionType,
@@ -33,22 +36,72 @@ _CODE = (
     type,
 )
 
-_KERNELS = ("CompoundKernel", "ConstantKernel", "DotProduct", "ExpSineSquared", "Exponentiation", "Matern")
-_KERNELS_TOO = ("PairwiseKernel", "Product", "RBF", "RationalQuadratic", "Sum", "WhiteKernel")
+
+def _in(module: str, *names: str) -> set[str]:
+    return {f"{module}.{name}" for name in names}
+
+
+_LINEAR = "sklearn.linear_model"
+_LOSSES = ("AbsoluteError", "HalfGammaLoss", "HalfPoissonLoss", "HalfSquaredError", "HalfTweedieLoss")
+_LOSSES_TOO = ("HalfTweedieLossIdentity", "HuberLoss", "PinballLoss")
 _SPLITTERS = ("GroupKFold", "GroupShuffleSplit", "KFold", "LeaveOneGroupOut", "LeaveOneOut", "PredefinedSplit")
 _SPLITTERS_TOO = ("RepeatedKFold", "ShuffleSplit", "StratifiedKFold", "TimeSeriesSplit")
 
-# Types of scikit-learn's that skops leaves to its users. None of them does anything when it is made.
-_HARMLESS = {
-    *(f"sklearn.gaussian_process.kernels.{name}" for name in (*_KERNELS, *_KERNELS_TOO)),
-    *(f"sklearn.model_selection._split.{name}" for name in (*_SPLITTERS, *_SPLITTERS_TOO)),
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.metrics._dist_metrics.EuclideanDistance64",
-    "sklearn.neighbors._ball_tree.BallTree",
-    "sklearn.neighbors._kd_tree.KDTree",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.tree._tree.Tree",
+_KNOWN = {
+    *_in("builtins", "bool", "dict", "float", "int", "list", "set", "str", "tuple"),
+    *_in("numpy", "bool", "bool_", "dtype", "ndarray", "ma.MaskedArray", "str_", "random.mtrand.RandomState"),
+    *_in("numpy", "random._generator.Generator", "random.PCG64", "random._pcg64.PCG64"),
+    *_in("numpy", *(f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64))),
+    # Functions of numpy's that labels and features are often sent through.
+    *_in("numpy", "exp", "expm1", "log", "log10", "log1p", "log2", "sqrt", "square"),
+    *_in("sklearn.utils._bunch", "Bunch"),
+    *_in(f"{_LINEAR}._base", "LinearRegression"),
+    *_in(f"{_LINEAR}._bayes", "ARDRegression", "BayesianRidge"),
+    *_in(f"{_LINEAR}._coordinate_descent", "ElasticNet", "ElasticNetCV", "Lasso", "LassoCV"),
+    *_in(f"{_LINEAR}._glm.glm", "GammaRegressor", "PoissonRegressor", "TweedieRegressor"),
+    *_in(f"{_LINEAR}._huber", "HuberRegressor"),
+    *_in(f"{_LINEAR}._least_angle", "Lars", "LarsCV", "LassoLars", "LassoLarsCV", "LassoLarsIC"),
+    *_in(f"{_LINEAR}._omp", "OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV"),
+    *_in(f"{_LINEAR}._quantile", "QuantileRegressor"),
+    *_in(f"{_LINEAR}._ransac", "RANSACRegressor"),
+    *_in(f"{_LINEAR}._ridge", "Ridge", "RidgeCV"),
+    *_in(f"{_LINEAR}._stochastic_gradient", "SGDRegressor"),
+    *_in(f"{_LINEAR}._theil_sen", "TheilSenRegressor"),
+    *_in("sklearn.compose._target", "TransformedTargetRegressor"),
+    *_in("sklearn.dummy", "DummyRegressor"),
+    *_in("sklearn.ensemble._bagging", "BaggingRegressor"),
+    *_in("sklearn.ensemble._forest", "ExtraTreesRegressor", "RandomForestRegressor"),
+    *_in("sklearn.ensemble._gb", "GradientBoostingRegressor"),
+    *_in("sklearn.ensemble._hist_gradient_boosting", "binning._BinMapper", "predictor.TreePredictor"),
+    *_in("sklearn.ensemble._hist_gradient_boosting.gradient_boosting", "HistGradientBoostingRegressor"),
+    *_in("sklearn.ensemble._voting", "VotingRegressor"),
+    *_in("sklearn.gaussian_process._gpr", "GaussianProcessRegressor"),
+    *_in("sklearn.gaussian_process.kernels", "CompoundKernel", "ConstantKernel", "DotProduct", "ExpSineSquared"),
+    *_in("sklearn.gaussian_process.kernels", "Exponentiation", "Matern", "Product", "RBF", "RationalQuadratic"),
+    *_in("sklearn.gaussian_process.kernels", "Sum", "WhiteKernel"),
+    *_in("sklearn.impute._base", "SimpleImputer"),
+    *_in("sklearn._loss.link", "IdentityLink", "Interval", "LogLink"),
+    *_in("sklearn._loss.loss", *_LOSSES, *_LOSSES_TOO),
+    *_in("sklearn._loss._loss", *(f"Cy{name}" for name in (*_LOSSES, *_LOSSES_TOO))),
+    *_in("sklearn.metrics._dist_metrics", "EuclideanDistance64"),
+    *_in("sklearn.metrics._scorer", "_PassthroughScorer"),
+    *_in("sklearn.model_selection._search", "GridSearchCV", "RandomizedSearchCV"),
+    *_in("sklearn.model_selection._split", *_SPLITTERS, *_SPLITTERS_TOO),
+    *_in("sklearn.neighbors", "_ball_tree.BallTree", "_kd_tree.KDTree", "_regression.KNeighborsRegressor"),
+    *_in("sklearn.neural_network._multilayer_perceptron", "MLPRegressor"),
+    *_in("sklearn.neural_network._stochastic_optimizers", "AdamOptimizer", "SGDOptimizer"),
+    *_in("sklearn.pipeline", "Pipeline"),
+    *_in("sklearn.preprocessing._data", "MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"),
+    *_in("sklearn.preprocessing._function_transformer", "FunctionTransformer"),
+    *_in("sklearn.svm._classes", "LinearSVR", "NuSVR", "SVR"),
+    *_in("sklearn.tree._classes", "DecisionTreeRegressor", "ExtraTreeRegressor"),
+    *_in("sklearn.tree._tree", "Tree"),
+}
+
+# Ways in which skops makes things that do no more than put numbers and names together.
+_LOADERS = {
+    *("DTypeNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode", "MaskedArrayNode", "NdArrayNode"),
+    *("ObjectNode", "RandomGeneratorNode", "RandomStateNode", "SetNode", "TreeNode", "TupleNode", "TypeNode"),
 }
 
 _MOST_MEMBERS = 200_000
@@ -62,13 +115,13 @@ def is_code(value: object) -> bool:
     return isinstance(value, _CODE) or type(value).__module__.partition(".")[0] == "numba"
 
 
-def pack(value: Any, place: str) -> bytes:
-    """Return an object as skops writes it; refuse one that cannot be made from that again."""
+def pack(value: Any, place: str) -> tuple[bytes, set[str]]:
+    """Return an object as skops writes it, and whose types it is made of; refuse one that cannot be made again."""
     skops = _skops(f"The model's {place} is a {type(value).__name__}, which plr keeps in model files with skops")
     try:
         content: bytes = skops.dumps(value)
         skops.loads(content, trusted=skops.get_untrusted_types(data=content))
-        _check_archive(content)
+        packages = _packages(_types_in(_check_archive(content)))
     except Exception as error:
         # Objects of any kind raise errors of any kind.
         why = " ".join(str(error).split())
@@ -76,35 +129,54 @@ def pack(value: Any, place: str) -> bytes:
             f"The model cannot be written to a file because of its {place}: {type(value).__name__} holds something "
             f"that skops cannot keep ({type(error).__name__}: {why[:200]})."
         ) from error
-    return content
+    return content, packages
 
 
-def unpack(content: bytes | bytearray, trusted: Sequence[str]) -> Any:
-    """Make an object of what skops has written, if it names trusted types only."""
+def unpack(content: bytes | bytearray, trusted: Sequence[str]) -> tuple[Any, set[str]]:
+    """Make an object of what skops has written, if it names known or trusted types only; say whose types they are."""
     skops = _skops("The model holds a regressor in the format of skops")
-    _check_archive(content)
+    types = _types_in(_check_archive(content))
+    packages = _packages(types)
     data = bytes(content)
     try:
-        unknown = skops.get_untrusted_types(data=data)
+        unknown = set(skops.get_untrusted_types(data=data))
     except Exception as error:
-        raise MalformedError("skops cannot read one of its regressors") from error
-    refused = sorted(set(unknown) - _HARMLESS - set(trusted))
+        raise ForeignError("skops cannot read one of its regressors", packages, error) from error
+    unusual = {name for name, loader in types if name not in _KNOWN or loader not in _LOADERS}
+    refused = sorted((unusual | (unknown - _KNOWN)) - set(trusted))
     if refused:
         names = ", ".join(repr(name) for name in refused)
         raise UntrustedError(
-            f"holds objects of types that are not trusted: {names}. If you know them and where the file comes from, "
-            f"load it with load_model(path, trusted=[{names}]), or --trust {','.join(refused)} on the command line."
+            f"holds objects of types that are not trusted: {names}. Their code runs, or follows numbers that plr "
+            f"cannot check. If you know them and where the file comes from, load it with load_model(path, "
+            f"trusted=[{names}]), or --trust {','.join(refused)} on the command line"
         )
     try:
-        found = skops.loads(data, trusted=sorted(unknown))
+        with warnings.catch_warnings():
+            # One for each of its parts; that versions differ is said once.
+            warnings.simplefilter("ignore", InconsistentVersionWarning)
+            found = skops.loads(data, trusted=sorted(unknown))
     except Exception as error:
-        raise MalformedError("skops cannot make one of its regressors") from error
-    check_compiled(found)
-    return found
+        raise ForeignError("skops cannot make one of its regressors", packages, error) from error
+    try:
+        check_compiled(found, frozenset(trusted))
+    except UntrustedError:
+        raise
+    except MalformedError as error:
+        raise ForeignError(str(error), packages) from error
+    return found, packages
 
 
-class UntrustedError(MalformedError):
-    """The file is whole, but asks for more trust than it has been given."""
+class ForeignError(MalformedError):
+    """What another package has written cannot be read by what is installed of it.
+
+    ``packages`` are the modules that it comes from.
+    """
+
+    def __init__(self, what: str, packages: set[str], error: Exception | None = None) -> None:
+        why = "" if error is None else f" ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        super().__init__(what + why)
+        self.packages = packages
 
 
 def _skops(why: str) -> Any:
@@ -115,8 +187,33 @@ def _skops(why: str) -> Any:
     return skops.io
 
 
-def _check_archive(content: bytes | bytearray) -> None:
-    """Check that nothing inside is larger than it looks: plain members, and arrays as large as they say."""
+def _types_in(schema: Any) -> set[tuple[str, Any]]:
+    """Return the types that skops is told to make, and how; refuse an array that is named twice."""
+    types: set[tuple[str, Any]] = set()
+    files: dict[str, Any] = {}
+    left = [schema]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            if "__loader__" in part:
+                types.add((f"{part.get('__module__')}.{part.get('__class__')}", str(part["__loader__"])))
+            if isinstance(part.get("file"), str):
+                own = part.get("__id__")
+                # Each is read anew, so that a small file could fill the memory; one object keeps one array.
+                require(type(own) is int and files.setdefault(part["file"], own) == own, "an array is named twice")
+            left.extend(part.values())
+        elif isinstance(part, list):
+            left.extend(part)
+    return types
+
+
+def _packages(types: set[tuple[str, Any]]) -> set[str]:
+    return {name.partition(".")[0] for name, _ in types} - {"builtins", "collections"}
+
+
+def _check_archive(content: bytes | bytearray) -> Any:
+    """Check that nothing inside is larger than it looks, members and arrays alike; return the schema."""
+    schema = None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
@@ -138,9 +235,13 @@ def _check_archive(content: bytes | bytearray) -> None:
                 else:
                     require(entry.filename == "schema.json", "a regressor has a part that skops does not write")
                     require(entry.file_size <= _LARGEST_SCHEMA, "one of its regressors is too large")
-                    json.loads(archive.read(entry))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, KeyError, EOFError, OSError) as error:
+                    schema = json.loads(archive.read(entry))
+    except MalformedError:
+        raise
+    except Exception as error:
+        # zipfile, json and numpy's reader of headers raise errors of many kinds.
         raise MalformedError("one of its regressors cannot be read") from error
+    return schema
 
 
 def _check_packed(content: bytes) -> None:

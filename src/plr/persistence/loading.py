@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import plr
 from plr._checks import check_seed
-from plr.errors import DependencyError, ModelFileError, ParameterError
+from plr.errors import DependencyError, ModelFileError, ParameterError, PlrWarning
 from plr.learners import Module
 from plr.persistence.container import damaged, open_members
 from plr.persistence.decoding import Decoder
-from plr.persistence.foreign import UntrustedError
+from plr.persistence.foreign import ForeignError, UntrustedError
 from plr.persistence.kinds import MalformedError, require
-from plr.persistence.manifest import MODEL, read_parts
+from plr.persistence.manifest import MODEL, differences, read_parts
 from plr.persistence.modules import StoredModule, bring_module
 from plr.persistence.whole import make_regressor
 from plr.regressor import PartialLabelRegressor
@@ -29,14 +31,18 @@ def load_model(
     """Read a model that `save_model` has written.
 
     Nothing in the file is run, and nothing much larger than the file is allocated. A file that is damaged, of another
-    program or of a newer plr is refused with `plr.errors.ModelFileError`.
+    program, of a newer plr, or of versions of other packages that do not go with the installed ones is refused with
+    `plr.errors.ModelFileError`, which says which of them it is. Where regressors of scikit-learn's kind were written
+    with another minor version of their package, and can be read, there is a warning.
 
     Parameters
     ----------
     path : path
     trusted : sequence of str
-        Types that a regressor inside may be made of, besides those of scikit-learn, numpy and scipy, as in
-        ``["mypackage.MyRegressor"]``. To load a type is to run its code: name only what you know.
+        Types that a regressor inside may be made of, as in ``["mypackage.MyRegressor"]``, besides those of scikit-learn
+        whose numbers are checked: linear models, trees and forests, both kinds of boosting, support vectors,
+        neighbours, networks, Gaussian processes, and pipelines of these. To load any other is to run its code, and to
+        let compiled code follow what stands in the file: name only what you know, from files whose origin you know.
     module : torch.nn.Module or callable, optional
         The module that was trained, or the function that made it, as given to `plr.learners.Module`: a file holds the
         weights of a torch module and not its code. It is copied, and the copy gets the weights. Needed where the file
@@ -61,15 +67,52 @@ def load_model(
             require(decoder.used | {MODEL} == manifest["members"].keys(), "it has members that nothing uses")
             model = make_regressor(parameters, attributes)
         except UntrustedError as error:
-            raise ModelFileError(f"{where} {error}") from error
+            raise ModelFileError(f"{where} {error}.") from error
         except MalformedError as error:
-            raise damaged(where, str(error)) from error
+            raise _refusal(where, manifest, error) from error
         except (DependencyError, ModelFileError):
             raise
         except Exception as error:
-            # Whatever a check has overlooked is wrong with the file.
-            raise damaged(where, "its parts do not go together") from error
+            error.add_note(
+                f"This happened while plr {plr.__version__} read {where}, written by plr {_writer(manifest)}. Its sums "
+                f"are right, so it is not damaged: this is a mistake of plr's, or the file was made by other means."
+            )
+            raise
+    _tell_versions(where, manifest, decoder.packages)
     return _with_module(model, module, where)
+
+
+def _refusal(path: Path, manifest: dict[str, Any], error: MalformedError) -> ModelFileError:
+    """Make the error for a file that cannot be used: written by other versions, or damaged."""
+    others = differences(manifest, error.packages) if isinstance(error, ForeignError) else []
+    if others:
+        wanted = " ".join(f"'{other.package}=={other.written}'" for other in others)
+        return ModelFileError(
+            f"{path} was written with {'; with '.join(map(str, others))}: {error}. Load it with the versions it was "
+            f"written with (pip install {wanted}), or fit the model anew with these."
+        )
+    if _writer(manifest) != plr.__version__:
+        return ModelFileError(
+            f"{path} was written by plr {_writer(manifest)}, and plr {plr.__version__} cannot read it: {error}. Load "
+            f"it with the version that wrote it, or fit the model anew with this one."
+        )
+    return damaged(path, str(error))
+
+
+def _writer(manifest: dict[str, Any]) -> str:
+    return " ".join(str(manifest.get("plr")).split())[:20]
+
+
+def _tell_versions(path: Path, manifest: dict[str, Any], packages: set[str]) -> None:
+    """Warn where regressors of others were written by other versions of their packages."""
+    others = differences(manifest, packages - {"numpy", "scipy"})
+    if others:
+        warnings.warn(
+            f"{path} was written with {'; with '.join(map(str, others))}: the regressor in it may predict otherwise, "
+            f"or fail. Compare some predictions, or fit it anew with the installed versions.",
+            PlrWarning,
+            stacklevel=3,
+        )
 
 
 def _with_module(model: PartialLabelRegressor, module: Any, path: Path) -> PartialLabelRegressor:

@@ -6,14 +6,14 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import plr
 from plr.errors import ModelFileError
 from plr.persistence.container import MANIFEST, Members, damaged
 
-__all__ = ["MODEL", "UPGRADES", "VERSION", "make_manifest", "model_json", "read_parts"]
+__all__ = ["MODEL", "UPGRADES", "VERSION", "Difference", "differences", "make_manifest", "model_json", "read_parts"]
 
 FORMAT = "plr model"
 VERSION = 1
@@ -22,36 +22,43 @@ MODEL = "model.json"
 UPGRADES: dict[int, Callable[[dict[str, Any], Any], tuple[dict[str, Any], Any]]] = {}
 """For each older version, what makes a manifest and a model of the next one of them."""
 
-_LARGEST_MANIFEST, _LARGEST_MODEL = 8_000_000, 16_000_000
-# Each costs some hundred bytes once it is read; in a file it may be two.
-_MOST_PARTS = 300_000
+_LARGEST_MANIFEST, _LARGEST_MODEL = 64_000_000, 64_000_000
+# Each costs some hundred bytes once it is read; in a file it may be two. So many there may be in every file, and beyond
+# that one for so many bytes of the file, which then is not much smaller than what is read.
+_MOST_PARTS, _BYTES_A_PART = 300_000, 40
 # Open ends count as ends: looked for from every quote, a missing one would take time without bound.
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "skops")
+_PACKAGES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "lightgbm": "lightgbm", "skops": "skops"}
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,40}")
 
 
 def make_manifest(
-    described: dict[str, dict[str, Any]], sizes: dict[str, int], digests: dict[str, str], extra: dict[str, Any]
+    described: dict[str, dict[str, Any]],
+    sizes: dict[str, int],
+    digests: dict[str, str],
+    extra: dict[str, Any],
+    modules: Iterable[str] = (),
 ) -> bytes:
-    """Return the manifest of a file with these members."""
+    """Return the manifest of a file with these members, made with the packages of these modules besides the usual."""
+    packages = dict.fromkeys([*_PACKAGES.values(), *(_PACKAGES.get(name, name) for name in sorted(modules))])
     members = {name: {"size": sizes[name], "sha256": digests[name], **described.get(name, {})} for name in sizes}
     manifest = {
         "format": FORMAT,
         "version": VERSION,
         "plr": plr.__version__,
-        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "packages": {name: version for name in packages if (version := _version(name))},
         "extra": extra,
         "members": members,
     }
-    return _to_json(manifest, _LARGEST_MANIFEST, "extra")
+    return _to_json(manifest, _LARGEST_MANIFEST, "extra", sum(sizes.values()))
 
 
-def model_json(data: Any) -> bytes:
-    """Return the model's plain data as it stands in a file."""
-    return _to_json(data, _LARGEST_MODEL, "What the model consists of")
+def model_json(data: Any, beside: int) -> bytes:
+    """Return the model's plain data as it stands in a file with so many bytes beside it."""
+    return _to_json(data, _LARGEST_MODEL, "What the model consists of", beside)
 
 
-def _to_json(data: Any, most: int, what: str) -> bytes:
+def _to_json(data: Any, most: int, what: str, beside: int) -> bytes:
     """Return data as JSON; refuse what could not be read again."""
     try:
         content = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
@@ -59,8 +66,12 @@ def _to_json(data: Any, most: int, what: str) -> bytes:
         raise ModelFileError(
             f"{what} must be made of texts, finite numbers, lists and dictionaries: {error}."
         ) from error
-    if len(content) > most or _count_parts(content) > _MOST_PARTS:
-        raise ModelFileError(f"{what} is too large for a model file, which holds {most // 1_000_000} MB of it at most.")
+    parts, allowed = _count_parts(content), _most_parts(beside + len(content))
+    if len(content) > most or parts > allowed:
+        raise ModelFileError(
+            f"{what} is too large for a model file: {len(content):,} bytes in {parts:,} parts, where {most:,} bytes in "
+            f"{allowed:,} parts are read."
+        )
     return content
 
 
@@ -91,12 +102,36 @@ def read_parts(members: Members) -> tuple[dict[str, Any], Any]:
     return manifest, model
 
 
+class Difference(NamedTuple):
+    """A package of which another version wrote a file than is installed."""
+
+    package: str
+    written: str
+    installed: str | None
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.written}, and {self.installed or 'none'} is installed"
+
+
+def differences(manifest: dict[str, Any], modules: Iterable[str]) -> list[Difference]:
+    """Return which packages of some modules had another major or minor version when the file was written."""
+    written = manifest.get("packages")
+    found = []
+    for package in sorted({_PACKAGES.get(name, name) for name in modules}):
+        version = written.get(package) if isinstance(written, dict) else None
+        if isinstance(version, str) and _VERSION.fullmatch(version):
+            installed = _version(package)
+            if installed is None or version.split(".")[:2] != installed.split(".")[:2]:
+                found.append(Difference(package, version, installed))
+    return found
+
+
 def _parse_json(members: Members, name: str, most: int, digest: str | None = None) -> Any:
     """Return what a member of JSON holds, provided it is small enough to be taken apart."""
     content = members.read(name, most)
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
         raise damaged(members.path, f"the content of {name} is not what was written")
-    if _count_parts(content) > _MOST_PARTS:
+    if _count_parts(content) > _most_parts(members.total):
         raise damaged(members.path, f"its {name} has more parts than any plr writes")
     try:
         return json.loads(content, parse_constant=_refuse)
@@ -108,6 +143,11 @@ def _count_parts(content: bytes | bytearray) -> int:
     """Return how many values JSON has, about; what stands inside texts does not count."""
     bare = _TEXT.sub(b"", content)
     return sum(bare.count(mark) for mark in (b"[", b"{", b","))
+
+
+def _most_parts(size: int) -> int:
+    """Return how many parts may be described in a file of so many bytes."""
+    return max(_MOST_PARTS, size // _BYTES_A_PART)
 
 
 def _refuse(word: str) -> Any:

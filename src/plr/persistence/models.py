@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from plr.persistence.boosters import BOOSTER_KINDS, check_boosting
+from plr.persistence.boosters import BOOSTER_KINDS, LIGHTGBM_HOMES, check_boosting
 from plr.persistence.kinds import (
     Kind,
     a,
@@ -44,7 +44,8 @@ def _parameters(value: Any) -> bool:
 
 
 def _predicts(value: Any) -> bool:
-    return hasattr(type(value), "predict")
+    # Parts of scikit-learn's models predict as well, but look at no row before they do.
+    return hasattr(type(value), "predict") and (hasattr(type(value), "fit") or home_of(value) in LIGHTGBM_HOMES)
 
 
 def check_network(fields: dict[str, Any]) -> None:
@@ -94,7 +95,7 @@ def _check_committee(fields: dict[str, Any]) -> None:
 
 def _check_trees(fields: dict[str, Any]) -> None:
     for model in fields["fitted"].models:
-        require(home_of(model.regressor) == "lightgbm.sklearn:LGBMRegressor", "a committee has other trees")
+        require(home_of(model.regressor) in LIGHTGBM_HOMES, "a committee has other trees")
 
 
 _LINE = floats(1)

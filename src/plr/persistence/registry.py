@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plr.persistence.boosters import LIGHTGBM_HOMES
 from plr.persistence.densities import DENSITY_KINDS
 from plr.persistence.models import MODEL_KINDS
 from plr.persistence.modules import MODULE_KINDS
@@ -12,7 +13,10 @@ __all__ = ["CLASSES", "KINDS", "KINDS_BY_HOME", "REASONS"]
 KINDS = {kind.name: kind for kind in (*PART_KINDS, *MODEL_KINDS, *DENSITY_KINDS, *MODULE_KINDS)}
 """Fitted parts, by the names that files give them."""
 
-KINDS_BY_HOME = {kind.home: kind for kind in KINDS.values()}
+KINDS_BY_HOME = {
+    **{kind.home: kind for kind in KINDS.values()},
+    **dict.fromkeys(LIGHTGBM_HOMES, KINDS["lightgbm regressor"]),
+}
 
 CLASSES = {
     "learner boosting": "plr.learners.boosting:Boosting",

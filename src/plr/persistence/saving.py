@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
+
 from plr.errors import ModelFileError, ParameterError
-from plr.learners import Module
-from plr.persistence.container import write_members
-from plr.persistence.encoding import Encoder
+from plr.learners import Boosting, Module, Refit
+from plr.learners.trees import join_params
+from plr.persistence.container import check_writable, write_members
+from plr.persistence.encoding import Encoder, refusal
 from plr.persistence.manifest import MODEL, make_manifest, model_json
+from plr.persistence.registry import REASONS
 from plr.persistence.whole import ATTRIBUTES, OF_ROWS
 from plr.regressor import PartialLabelRegressor
+from plr.weighting import Posterior
 
-__all__ = ["save_model"]
+__all__ = ["check_savable", "save_model"]
+
+_FEW_ROWS = 20
 
 
 def save_model(
@@ -58,12 +67,7 @@ def save_model(
     ...     plr.load_model(path).predict([[3.0]]).round(3), plr.persistence.read_manifest(path)["extra"]
     (array([4.]), {'unit': 'mm'})
     """
-    if not isinstance(model, PartialLabelRegressor):
-        raise ParameterError(f"model must be a fitted PartialLabelRegressor, got {type(model).__name__}.")
-    if type(model) is not PartialLabelRegressor:
-        raise ModelFileError(
-            f"{type(model).__name__} is a class of its own, and model files hold no code; save a PartialLabelRegressor."
-        )
+    _check_class(model)
     if extra is not None and not isinstance(extra, Mapping):
         raise ParameterError(f"extra must be a dictionary, got {type(extra).__name__}.")
     model._check_fitted()
@@ -77,8 +81,77 @@ def save_model(
         "parameters": {name: encoder.encode(part, name) for name, part in parameters.items()},
         "attributes": {name: encoder.encode(vars(model)[name], name) for name in names},
     }
-    members = {MODEL: memoryview(model_json(content)), **encoder.members}
+    beside = sum(part.nbytes for part in encoder.members.values())
+    members = {MODEL: memoryview(model_json(content, beside)), **encoder.members}
     sizes = {name: part.nbytes for name, part in members.items()}
-    write_members(
-        Path(path), members, lambda digests: make_manifest(encoder.described, sizes, digests, dict(extra or {}))
-    )
+    described, packages, more = encoder.described, encoder.packages, dict(extra or {})
+    write_members(Path(path), members, lambda digests: make_manifest(described, sizes, digests, more, packages))
+
+
+def check_savable(model: PartialLabelRegressor, path: str | os.PathLike[str] | None = None) -> None:
+    """Raise the error that `save_model` would end with, as far as it can be known before the fit.
+
+    It takes no longer than a fit to twenty rows: parameters are put into the form that files have, and a regressor of
+    scikit-learn's kind is fitted to a few rows of noise, written and read. What only a fit can tell remains: that a
+    torch dataset brings a function of its own, or what a regressor that cannot be fitted to such rows holds.
+
+    Parameters
+    ----------
+    model : PartialLabelRegressor
+        Fitted or not.
+    path : path, optional
+        Where it is to be written; a file is made there and removed.
+
+    Raises
+    ------
+    ModelFileError
+
+    Examples
+    --------
+    >>> import plr
+    >>> plr.persistence.check_savable(plr.PartialLabelRegressor("linear"))
+    >>> plr.persistence.check_savable(plr.PartialLabelRegressor("linear", weighting=lambda f, y, loss: -loss))
+    Traceback (most recent call last):
+    plr.errors.ModelFileError: The model cannot be written to a file because of its weighting: ...
+    """
+    _check_class(model)
+    if path is not None:
+        check_writable(Path(path))
+    learner, weighting, loss = model._resolve()
+    # Names stand for parts, and a bare regressor or torch module for the learner around it.
+    given = {**model.get_params(deep=False), "learner": learner}
+    encoder = Encoder(with_rows=False)
+    for name, part in (*given.items(), ("weighting", weighting), ("loss", loss)):
+        encoder.encode(part, name)
+    if isinstance(weighting, Posterior) and hasattr(weighting.false_labels, "logpdf"):
+        raise refusal("weighting.false_labels", REASONS["plr.weighting.false_labels:GivenDensity"])
+    if isinstance(learner, Boosting):
+        settings = join_params({}, learner.params)
+        if settings.get("linear_tree"):
+            raise refusal(
+                "learner.params", "trees with linear models in their leaves are not kept; leave out linear_tree"
+            )
+    if isinstance(learner, Refit) and (fitted := _fitted_to_noise(learner.regressor)) is not None:
+        encoder.encode(fitted, "learner.regressor")
+
+
+def _fitted_to_noise(regressor: Any) -> Any:
+    """Return a clone that has been fitted to a few rows; None where it takes no such rows."""
+    random = np.random.default_rng(0)
+    X, y = random.uniform(1, 2, size=(_FEW_ROWS, 3)), random.uniform(1, 2, size=_FEW_ROWS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return clone(regressor).fit(X, y)
+    except Exception:
+        # It may want texts, images or more rows; what is wrong with it the fit itself will tell.
+        return None
+
+
+def _check_class(model: Any) -> None:
+    if not isinstance(model, PartialLabelRegressor):
+        raise ParameterError(f"model must be a fitted PartialLabelRegressor, got {type(model).__name__}.")
+    if type(model) is not PartialLabelRegressor:
+        raise ModelFileError(
+            f"{type(model).__name__} is a class of its own, and model files hold no code; save a PartialLabelRegressor."
+        )
