@@ -230,7 +230,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self._training: Task | None = replace(trained.task, callback=None)
         self._given: CandidateSets | None = S
         self._identified: Identification | None = None
-        # Predictions of the training rows out of fold, where the learner has none of its own; set when folds are fitted.
+        # Of the training rows, out of fold, where the learner has none of its own; set when folds are fitted.
         self._out_of_fold: Floats | None = None
         # What training rows are recognised by in other tables; set by ``plr fit``.
         self._row_digests: NDArray[np.uint64] | None = None

@@ -45,7 +45,7 @@ def write(path, kind):
 
 # Run by a process of its own, since what is wrong might crash it.
 ATTACK = """
-import random, sys
+import random, struct, sys
 from pathlib import Path
 import pyarrow as pa
 from plr.datasets.files import read_table
@@ -68,7 +68,7 @@ for seed in range(changes):
         if how == 0:
             data[place] ^= 1 << draw.randrange(8)
         elif how == 1:
-            data[place : place + 4] = draw.choice([b"\\xff\\xff\\xff\\x7f", b"\\xff" * 4, b"\\0\\0\\0\\x80", b"\\x10\\x27\\0\\0"])
+            data[place : place + 4] = struct.pack("<i", draw.choice([2**31 - 1, -1, -(2**31), 10_000]))
         else:
             data[place : place + 4] = draw.randbytes(4)
     path.write_bytes(data)

@@ -198,7 +198,7 @@ def write_answers(
     prefix: str = "",
     texts: Callable[[], pa.Table] | None = None,
 ) -> None:
-    """Write a table with the columns that say which candidate is true; ``texts`` gives its cells as they were written."""
+    """Write a table with the columns that say which candidate is true; ``texts`` gives the cells as written."""
     from plr.cli.common import add_columns, as_written, emit
 
     new = answers(found, sets, target, table.num_rows)

@@ -317,8 +317,8 @@ def _trained_on_in_words(found: dict[str, Any]) -> list[str]:
     if found["rows_judged_out_of_fold"]:
         return [f"{whom} {was} trained on, and judged by models that had not seen them (out of fold)"]
     return [
-        f"{whom} {was} trained on, and judged by the model that has seen them, so these figures flatter it; evaluate it "
-        "on other rows"
+        f"{whom} {was} trained on, and judged by the model that has seen them, so these figures flatter it; evaluate "
+        "it on other rows"
     ]
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ __all__ = [
     "FORMATS",
     "MOST_COLUMNS",
     "check_beginning",
+    "check_names_are_texts",
     "check_sound",
     "first_line",
     "format_of",
@@ -164,9 +165,15 @@ def _unpacked(data: bytes, path: Path) -> bytes:
 def check_sound(table: T) -> T:
     """Return a table, or a batch, if all that is in it can be looked at: Arrow follows offsets and indices blindly."""
     table.validate(full=True)
-    # Names are bytes until they are asked for.
-    _ = table.schema.names
+    check_names_are_texts(table.schema)
     return table
+
+
+def check_names_are_texts(fields: Iterable[pa.Field]) -> None:
+    """Raise a ValueError where the name of a column, or of one inside it, is no text: Arrow looks when it is asked."""
+    for field in fields:
+        _ = field.name
+        check_names_are_texts(field.type.field(place) for place in range(field.type.num_fields))
 
 
 def first_line(error: Exception) -> str:

@@ -15,7 +15,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from plr.datasets.files import DAMAGE, MOST_COLUMNS, check_beginning, check_sound, first_line
+from plr.datasets.files import DAMAGE, MOST_COLUMNS, check_beginning, check_names_are_texts, check_sound, first_line
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.streaming.memory import available_memory
 
@@ -297,8 +297,7 @@ def _describe(path: Path) -> tuple[pa.Schema, tuple[int, ...], int]:
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         sizes = tuple(group.num_rows for group in groups)
         schema = metadata.schema.to_arrow_schema()
-        # Names are bytes until they are asked for.
-        _ = schema.names
+        check_names_are_texts(schema)
         # Columns with few different values are small in the file and of full size in memory.
         plain = sum(sizes) * sum(_width(field.type) for field in schema)
         return schema, sizes, max(plain, sum(group.total_byte_size for group in groups))
