@@ -14,6 +14,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _num_samples, validate_data
 
 from plr.candidates import CandidateSets
+from plr.candidates.tables import check_buffers
 from plr.errors import FeatureError, FeatureTypeError, LengthError, ParameterError
 from plr.learners.base import Learner
 from plr.learners.columns import learn_columns
@@ -25,6 +26,8 @@ Floats = NDArray[np.float64]
 
 def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> Any:
     """Return X as the learner takes it, after scikit-learn's own checks, and record or compare its columns."""
+    if hasattr(X, "column_names") and hasattr(X, "validate"):
+        check_buffers(X, FeatureError, "X")
     if learner.takes == "rows":
         return _check_rows(estimator, X, learner, reset)
     if learner.takes == "table":

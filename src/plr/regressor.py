@@ -237,6 +237,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self._training: Task | None = replace(trained.task, callback=None)
         self._given: CandidateSets | None = S
         self._identified: Identification | None = None
+        # Of the training rows, out of fold, where the learner has none of its own; set when folds are fitted.
+        self._out_of_fold: Floats | None = None
+        # What training rows are recognised by in other tables; set by ``plr fit``.
+        self._row_digests: NDArray[np.uint64] | None = None
         self.calibration_: Calibration | None = None
         return self
 
@@ -283,7 +287,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         prediction, relative = self._judge(X, scale=True)
         if len(sets) != len(prediction):
             raise LengthError(f"X has {len(prediction)} rows and S {len(sets)}; they must agree.")
-        return identification(self.noise_, prediction, sets, relative)
+        return self._identify_new(prediction, sets, relative)
 
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
         """Return an interval around each prediction that holds the true label as often as asked.
@@ -342,6 +346,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             if prediction is None or task.rule.may_miss or S.values.size > len(S):
                 fresh = replace(task, S=S, start=None, log_q=None, false_labels=None)
                 prediction, relative = Recipe(self.learner_, self.start, self.cv).predict_strangers(fresh)
+                if self._out_of_fold is None and unseen(self.model_) is None:
+                    self._out_of_fold = prediction
             self.calibration_ = learn_calibration(prediction, S, task, relative)
         return self.calibration_
 
@@ -376,12 +382,18 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with X and candidate sets first."
             )
 
+    def _identify_new(self, prediction: Floats, sets: CandidateSets, relative: Floats | None) -> Identification:
+        """Say which candidates are true, by predictions that were made without looking at them."""
+        return identification(self.noise_, prediction, sets, relative)
+
     def _identify_training_rows(self) -> Identification:
         task, S = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
         known = unseen(self.model_)
         # Folds take over the start's weights: a row's were made without its fold. That other rows' were made with its
         # candidates in sight is a trace at second hand, not worth a start for each fold.
         prediction = out_of_fold(self.learner_, task, self.cv) if known is None else known
+        if known is None:
+            self._out_of_fold = prediction
         family = self.weighting_ if isinstance(self.weighting_, Posterior) else None
         relative = unseen_scale(self.model_)
         noise = fit_noise(prediction, S, family, task.sample_weight, false_labels=task.false_labels, relative=relative)

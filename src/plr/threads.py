@@ -45,7 +45,6 @@ def one_blas_thread() -> Iterator[None]:
 @functools.cache
 def _libraries() -> ThreadpoolController:
     # Looking for them takes milliseconds. Both of these bring one of their own, which must be there to be found.
-    import numpy.linalg
     import scipy.linalg  # noqa: F401
 
     return ThreadpoolController()

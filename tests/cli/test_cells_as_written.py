@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from plr import PartialLabelRegressor
 from plr.cli.tables import read_candidates, read_table
 
 HEADER = "id,serial,seen,flag,city,x,y"
@@ -124,3 +125,33 @@ def test_identify_without_the_target(run, tmp_path):
     (tmp_path / "t.csv").write_text("x,city,yy\n1,Rome,2|3\n")
     _, err = run("identify", "m.plr", tmp_path / "t.csv", code=2)
     assert "lacks 'y', which held the candidates in training; name it with --target." in err
+
+
+@pytest.mark.parametrize("change", ["sorted", "edited", "removed"])
+@pytest.mark.parametrize("verb", ["fit", "identify", "predict"])
+def test_answers_are_of_the_rows_that_were_read(run, tmp_path, monkeypatch, verb, change):
+    lines = [f"{i % 3:03d},{i}.0,{i}|{i * i}" for i in range(30)]
+    data = tmp_path / "t.csv"
+    data.write_text("\n".join(["code,x,y", *lines, ""]))
+    fit = ("fit", data, "--target", "y", "-o", tmp_path / "m.plr", "--learner", "linear", "--no-intervals", "--no-page")
+    if verb != "fit":
+        run(*fit)
+
+    def while_it_works(function):
+        def work(*arguments, **keywords):
+            data.unlink()
+            if change == "sorted":
+                data.write_text("\n".join(["code,x,y", *reversed(lines), ""]))
+            elif change == "edited":
+                data.write_text("\n".join(["code,x,y", *(line.replace("|", "|9") for line in lines), ""]))
+            return function(*arguments, **keywords)
+
+        return work
+
+    monkeypatch.setattr(PartialLabelRegressor, verb, while_it_works(getattr(PartialLabelRegressor, verb)))
+    out = tmp_path / "out.csv"
+    run(*((*fit, "--identified", out) if verb == "fit" else (verb, tmp_path / "m.plr", data, "-o", out)))
+    written = out.read_text().splitlines()[1:]
+    assert [line.startswith(f"{given},") for line, given in zip(written, lines, strict=True)] == [True] * 30
+    if verb != "predict":
+        assert all(line.split(",")[3].removesuffix(".0") in line.split(",")[2].split("|") for line in written)

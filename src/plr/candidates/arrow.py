@@ -10,7 +10,7 @@ from plr.candidates.checks import name_rows
 from plr.candidates.flat import Flat, rows_of
 from plr.candidates.floats import complaint
 from plr.candidates.readers import read_lists
-from plr.candidates.tables import is_frame
+from plr.candidates.tables import check_buffers, is_frame
 from plr.errors import CandidateError
 
 __all__ = ["as_arrow", "is_list_column", "read_column"]
@@ -80,6 +80,7 @@ def as_arrow(column: Any) -> Any:
         array = pa.chunked_array(column)
     else:
         array = pa.array(column)
+    check_buffers(array)
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if not pa.types.is_dictionary(array.type):

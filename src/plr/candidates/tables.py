@@ -13,9 +13,9 @@ import numpy as np
 from plr.candidates.flat import Flat, Floats
 from plr.candidates.floats import as_floats, as_shares
 from plr.candidates.readers import read_padded
-from plr.errors import CandidateError, LengthError, ParameterError, unknown_name
+from plr.errors import CandidateError, LengthError, ParameterError, PlrError, unknown_name
 
-__all__ = ["column_named", "columns_of", "is_frame", "read_columns"]
+__all__ = ["check_buffers", "column_named", "columns_of", "is_frame", "read_columns"]
 
 
 def is_frame(data: Any) -> bool:
@@ -23,11 +23,24 @@ def is_frame(data: Any) -> bool:
     return hasattr(data, "columns") and hasattr(data, "shape") and hasattr(data, "__getitem__")
 
 
+def check_buffers(data: Any, error: type[PlrError] = CandidateError, what: str = "The column") -> None:
+    """Refuse an Arrow array or table whose offsets or indices point outside: Arrow itself follows them blindly."""
+    import pyarrow as pa
+
+    try:
+        data.validate(full=True)
+    except pa.ArrowException as problem:
+        raise error(
+            f"{what} is damaged: {str(problem).splitlines()[0].rstrip('.')}; read or make it anew."
+        ) from problem
+
+
 def columns_of(table: Any) -> Iterator[tuple[Any, Any]]:
     """Name and content of every column of a frame, an Arrow table or a dict of arrays."""
     if isinstance(table, Mapping) or hasattr(table, "iloc"):
         return iter(table.items())
     if hasattr(table, "column_names"):
+        check_buffers(table, what="The table")
         return zip(table.column_names, table.columns, strict=True)
     if is_frame(table):
         return zip(table.columns, table.iter_columns(), strict=True)

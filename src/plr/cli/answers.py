@@ -196,12 +196,13 @@ def write_answers(
     data: Path,
     out: Path | None,
     prefix: str = "",
+    texts: Callable[[], pa.Table] | None = None,
 ) -> None:
-    """Write a table with the columns that say which candidate is true."""
+    """Write a table with the columns that say which candidate is true; ``texts`` gives the cells as written."""
     from plr.cli.common import add_columns, as_written, emit
 
     new = answers(found, sets, target, table.num_rows)
-    emit(add_columns(as_written(table, data, out), new, data, prefix), out)
+    emit(add_columns(as_written(table, texts, out), new, data, prefix), out)
 
 
 def count_doubt(found: Identification, sets: CandidateSets) -> dict[str, Any]:

@@ -257,15 +257,17 @@ def check_new_names(table: pa.Table, names: Sequence[str], source: Path, prefix:
     add_columns(table.slice(0, 0), {name: [] for name in names}, source, prefix)
 
 
-def as_written(table: pa.Table, source: Path, out: Path | None) -> pa.Table:
-    """Return a table that was read from a CSV file with its cells as they are there, if it is to be written as CSV."""
-    from plr.cli.tables import keep_texts
-    from plr.datasets.files import format_of, read_texts
+def as_written(table: pa.Table, texts: Callable[[], pa.Table] | None, out: Path | None) -> pa.Table:
+    """Return a table that was read from a CSV file with its cells as they are there, if it is to be written as CSV.
 
-    if out is not None and format_of(out) != "csv":
+    ``texts`` gives these cells, as `read_table_and_texts` returns it.
+    """
+    from plr.cli.tables import keep_texts
+    from plr.datasets.files import format_of
+
+    if texts is None or (out is not None and format_of(out) != "csv"):
         return table
-    texts = read_texts(source, table)
-    return table if texts is None else keep_texts(texts)
+    return keep_texts(texts())
 
 
 def emit(table: pa.Table, out: Path | None) -> None:

@@ -83,9 +83,7 @@ def evaluate(
     module: str | None = None,
 ) -> dict[str, Any]:
     """Read a table, predict its rows, and compare with the truth."""
-    import pyarrow as pa
-
-    from plr.cli.common import check_different, digest, load, note, working
+    from plr.cli.common import check_different, load, working
     from plr.cli.tables import read_table
     from plr.errors import ParameterError
     from plr.streaming.folder import is_stream
@@ -100,14 +98,8 @@ def evaluate(
     table = read_table(data)
     comparison = Comparison(trained, data, *_roles(trained, model, table, data, asked), interval)
     with working("Predicting"):
-        X, sets = comparison.add(table)
-    found = comparison.figures()
-    if sets is not None:
-        seen = trained.digest is not None and isinstance(X, pa.Table) and digest(X, sets) == trained.digest
-        found["seen_in_training"] = bool(seen)
-        if seen:
-            note("Note: the model was trained on these very rows, so these figures flatter it; evaluate it on others.")
-    return found
+        comparison.add(table)
+    return comparison.figures()
 
 
 def _evaluate_folder(
@@ -115,7 +107,7 @@ def _evaluate_folder(
 ) -> dict[str, Any]:
     import numpy as np
 
-    from plr.cli.common import note, working
+    from plr.cli.common import working
     from plr.datasets.targets import read_target
     from plr.report.truths import Precision, precision_of
     from plr.streaming.ahead import ahead
@@ -136,12 +128,7 @@ def _evaluate_folder(
         for first, table in ahead(folder.batches(rows=folder.batch_rows)):
             comparison.add(table, first, folder)
             tell(first + table.num_rows, folder.rows, 0.0)
-    found = comparison.figures()
-    if columns:
-        found["seen_in_training"] = trained.fingerprint is not None and trained.fingerprint == folder.fingerprint()
-        if found["seen_in_training"]:
-            note("Note: the model was trained on this very folder; where rows are few, these figures flatter it.")
-    return found
+    return comparison.figures(trained.fingerprint is not None and trained.fingerprint == folder.fingerprint())
 
 
 def _place(folder: Folder, numbers: NDArray[np.int64], row: int) -> str:
@@ -157,7 +144,7 @@ def _roles(
     from plr.errors import ParameterError
     from plr.persistence import read_manifest
 
-    known = [asked["truth"], (read_recipe(table) or {}).get("truth_column"), trained.truth]
+    known = [asked["truth"], (read_recipe(table, data) or {}).get("truth_column"), trained.truth]
     name = next((entry for entry in known if isinstance(entry, str)), None)
     if name is None:
         raise ParameterError("Which column holds the true labels? Name it with --truth.")
@@ -206,59 +193,79 @@ class Comparison:
     ) -> None:
         from plr.cli.measuring import Choices, Errors
         from plr.cli.reading import RowReader
+        from plr.cli.seen import SeenRows
 
         self.reader = RowReader(trained, source, [truth, *target, *prior])
         self._trained, self._source = trained, source
         self._truth, self._target, self._prior, self._interval = truth, target, prior, interval
         self._errors, self._choices = Errors(rows), Choices(precision)
-        self._skipped = self._judged = self._held = 0
+        self._skipped = self._judged = self._held = self._trained_on = 0
         self._width = 0.0
-        self._intervals = True
+        self._intervals = trained.model.calibration_ is not None
+        self._seen = None if trained.model._row_digests is None else SeenRows(trained.model)
 
-    def add(self, table: pa.Table, first: int = 0, folder: Folder | None = None) -> tuple[Any, CandidateSets | None]:
-        """Take in some rows; return the features and the sets of those that have candidates."""
+    def add(self, table: pa.Table, first: int = 0, folder: Folder | None = None) -> None:
+        """Take in some rows."""
         import numpy as np
         import pyarrow as pa
 
         from plr.cli.common import read_sets
         from plr.datasets.targets import read_target
-        from plr.errors import NotFittedError
         from plr.streaming.sets import read_sets_at
 
         numbers = np.flatnonzero(np.asarray(table[self._truth].is_valid()))
         self._skipped += table.num_rows - len(numbers)
         if not len(numbers):
-            return None, None
+            return
         table = table.take(pa.array(numbers)) if len(numbers) < table.num_rows else table
         numbers = numbers + first
         place = None if folder is None else functools.partial(_place, folder, numbers)
-        model = self._trained.model
         y = read_target(table, self._truth, self._source, place)
         X = self.reader.read(table, place)
-        self._errors.add(model.predict(X), y, numbers)
-        try:
-            ends = model.predict_interval(X, self._interval) if self._intervals else None
-        except NotFittedError:
-            self._intervals, ends = False, None
-        if ends is not None:
-            self._held += int(((ends[:, 0] <= y) & (y <= ends[:, 1])).sum())
-            self._width += float((ends[:, 1] - ends[:, 0]).sum())
         if not self._target:
-            return X, None
-        if place is None:
+            sets = None
+        elif place is None:
             sets = read_sets(table, self._target, self._source, prior=self._prior, drop_empty=True)
         else:
             sets = read_sets_at(table, self._target, self._source, place, self._prior)
+        prediction, relative = self._judge(X, sets)
+        self._errors.add(prediction, y, numbers)
+        model = self._trained.model
+        if model.calibration_ is not None:
+            ends = model.calibration_.intervals(prediction, self._interval, relative=relative)
+            self._held += int(((ends[:, 0] <= y) & (y <= ends[:, 1])).sum())
+            self._width += float((ends[:, 1] - ends[:, 0]).sum())
+        if sets is None or len(sets) == 0:
+            return
         self._judged += len(sets)
-        if len(sets) == 0:
-            return None, sets
         rows = np.arange(len(y)) if sets.kept is None else sets.kept
-        X = X if sets.kept is None else _take(X, rows)
-        self._choices.add(model.identify(X, sets), sets, y[rows])
-        return X, sets
+        found = model._identify_new(prediction[rows], sets, None if relative is None else relative[rows])
+        self._choices.add(found, sets, y[rows])
 
-    def figures(self) -> dict[str, Any]:
-        """Return the figures, as plain values, and say what was ignored or mended on the way."""
+    def _judge(self, X: Any, sets: CandidateSets | None) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Predict rows and their noise scales; those of training by models that had not seen them, where known."""
+        prediction, relative = self._trained.model._judge(X, scale=True)
+        if self._seen is None:
+            return prediction, relative
+        trained = self._seen.find(X, sets)
+        among = trained >= 0
+        self._trained_on += int(among.sum())
+        if self._seen.prediction is not None:
+            prediction = prediction.copy()
+            prediction[among] = self._seen.prediction[trained[among]]
+        if self._seen.scale is not None and relative is not None:
+            relative = relative.copy()
+            relative[among] = self._seen.scale[trained[among]]
+        return prediction, relative
+
+    def figures(self, same: bool = False) -> dict[str, Any]:
+        """Return the figures, as plain values, and say what was ignored or mended on the way.
+
+        Parameters
+        ----------
+        same : bool
+            Whether these are the very files the model was trained on, where it does not know its rows one by one.
+        """
         from plr.cli.common import note
         from plr.errors import DataError, EmptySetError
 
@@ -272,6 +279,19 @@ class Comparison:
         for text in self.reader.notes():
             note(text)
         found: dict[str, Any] = {"rows": rows, "rows_without_truth": self._skipped, "truth": self._truth}
+        # None where the model file does not tell.
+        trained = rows if same else None if self._seen is None else self._trained_on
+        unseen = 0 if self._seen is None or self._seen.prediction is None else self._trained_on
+        found |= {
+            "seen_in_training": None if trained is None else trained > 0,
+            "rows_trained_on": trained,
+            "rows_judged_out_of_fold": unseen,
+        }
+        if trained and not unseen and not same:
+            note(
+                "Note: for training rows to be judged by models that have not seen them, fit with --identified OUT or "
+                "without --no-intervals, and without --no-page."
+            )
         found |= self._errors.figures()
         if self._intervals:
             found["interval"] = {
@@ -286,10 +306,20 @@ class Comparison:
         return found
 
 
-def _take(X: Any, rows: NDArray[np.int64]) -> Any:
-    import pyarrow as pa
-
-    return X.take(pa.array(rows)) if isinstance(X, pa.Table) else X[rows]
+def _trained_on_in_words(found: dict[str, Any]) -> list[str]:
+    trained, rows = found["rows_trained_on"], found["rows"]
+    if trained is None:
+        return ["(whether the model was trained on some of them its file does not tell; if so, the figures flatter it)"]
+    if not trained:
+        return []
+    whom = "all of them" if trained == rows else f"{trained} of them"
+    was = "were" if trained > 1 else "was"
+    if found["rows_judged_out_of_fold"]:
+        return [f"{whom} {was} trained on, and judged by models that had not seen them (out of fold)"]
+    return [
+        f"{whom} {was} trained on, and judged by the model that has seen them, so these figures flatter it; evaluate "
+        "it on other rows"
+    ]
 
 
 def _in_words(found: dict[str, Any]) -> list[str]:
@@ -299,6 +329,7 @@ def _in_words(found: dict[str, Any]) -> list[str]:
     r2 = "not defined, all truths are equal" if found["r2"] is None else f"{found['r2']:.4f}"
     lines = [
         f"{found['rows']} rows with a true label in {found['truth']!r}{skipped}",
+        *_trained_on_in_words(found),
         f"mean squared error    {found['mse']:.6g}   (always the mean: {found['baseline_mse']:.6g})",
         f"root of it            {found['rmse']:.6g}",
         f"mean absolute error   {found['mae']:.6g}   (always the median: {found['baseline_mae']:.6g})",

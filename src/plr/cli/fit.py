@@ -225,7 +225,8 @@ def fit(
     from plr.cli.modules import check_numbers, read_module, short_name, try_module
     from plr.cli.parts import check_module, make_regressor
     from plr.cli.roles import read_roles
-    from plr.cli.tables import check_output, read_table
+    from plr.cli.seen import row_digests
+    from plr.cli.tables import check_output, read_table_and_texts
     from plr.datasets.targets import read_target
     from plr.errors import ParameterError
     from plr.learners.committee import FittedCommittee
@@ -267,7 +268,10 @@ def fit(
     model = make_regressor(parts, options or {}, module=code, seed=seed, jobs=jobs)
     check_savable(model, out)
     with working("Reading"):
-        table = read_folder(data) if data.is_dir() else read_table(data)
+        table, texts = (read_folder(data), None) if data.is_dir() else read_table_and_texts(data)
+    if identified is None:
+        # They would be in memory during the fit.
+        texts = None
     roles = read_roles(table, data, asked)
     if identified is not None:
         check_new_names(table, answer_names(roles.target), data, prefix)
@@ -305,6 +309,7 @@ def fit(
             model.calibrate()
         if lower := effort_of_folds(model.learner_, model.model_):
             note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
+    model._row_digests = row_digests(X, sets)
     doubt = None if found is None else count_doubt(found, sets)
     # What is in the file about the module's code is for messages.
     named = ({"option": options} if options else {}) | ({"module": short_name(module)} if module else {})
@@ -329,7 +334,7 @@ def fit(
             )
     save_model(model, out, extra=extra, training_rows=page)
     if identified is not None and found is not None:
-        write_answers(table, found, sets, roles.target, data, identified, prefix)
+        write_answers(table, found, sets, roles.target, data, identified, prefix, texts)
     return {
         "model": str(out),
         "identified": None if identified is None else str(identified),

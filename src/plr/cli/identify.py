@@ -123,7 +123,7 @@ def identify(
         working,
     )
     from plr.cli.reading import RowReader
-    from plr.cli.tables import check_output, read_table
+    from plr.cli.tables import check_output, read_table_and_texts
     from plr.streaming.folder import is_stream
 
     out = to_stdout(out)
@@ -135,7 +135,7 @@ def identify(
     if out is not None:
         check_output(out)
     trained = load(model, trust, module)
-    table = read_table(data)
+    table, texts = read_table_and_texts(data)
     columns, prior_columns = _roles(trained, model, table, data, target, prior)
     check_new_names(table, [*(["row"] if doubtful is not None else []), *answer_names(columns)], data, prefix)
     if not rows:
@@ -153,7 +153,7 @@ def identify(
             "each row by models that have not."
         )
     if out is not None or not rows:
-        table = as_written(table, data, out)
+        table = as_written(table, texts, out)
     new = found.new
     if doubtful is not None:
         new = {"row": pa.array(range(table.num_rows), pa.int64()), **new}

@@ -196,7 +196,7 @@ def _about_table(
     check_columns(table, columns, data)
     if truth is not None:
         check_columns(table, [truth], data)
-    known = [truth, (read_recipe(table) or {}).get("truth_column"), trained.truth]
+    known = [truth, (read_recipe(table, data) or {}).get("truth_column"), trained.truth]
     name = next((entry for entry in known if isinstance(entry, str) and entry in table.column_names), None)
     if name in columns:
         raise ParameterError(f"The column {name!r} is named by --truth and by --target; it can be only one.")

@@ -100,7 +100,7 @@ def predict(
     from plr.cli.answers import check_fits_format
     from plr.cli.common import add_columns, as_written, check_different, check_new_names, emit, load, to_stdout, working
     from plr.cli.reading import features_of
-    from plr.cli.tables import check_output, read_table
+    from plr.cli.tables import check_output, read_table_and_texts
     from plr.errors import ParameterError
     from plr.streaming.folder import is_stream
 
@@ -115,7 +115,7 @@ def predict(
     if out is not None:
         check_output(out)
     trained = load(model, trust, module)
-    table = read_table(data)
+    table, texts = read_table_and_texts(data)
     check_new_names(table, _names(interval), data, prefix)
     if not rows:
         check_fits_format(table, out)
@@ -125,7 +125,7 @@ def predict(
     new = {prefix + name: values for name, values in made.items()}
     done: dict[str, Any] = {"out": None if out is None else str(out), "rows": table.num_rows, "columns": list(new)}
     if out is not None or not rows:
-        emit(add_columns(as_written(table, data, out), new, data), out)
+        emit(add_columns(as_written(table, texts, out), new, data), out)
     else:
         done |= {name: values.tolist() for name, values in new.items()}
     return done

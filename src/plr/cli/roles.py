@@ -45,7 +45,7 @@ def read_roles(table: pa.Table, data: Path, asked: dict[str, str | None]) -> Rol
         if len(named.get(role, [])) > 1:
             raise ParameterError(f"--{role} takes one column, not {len(named[role])}.")
     roles = Roles(*(named.get(role, []) for role in ("target", "ignore", "truth", "prior", "weights", "groups")))
-    recipe = read_recipe(table) or {}
+    recipe = read_recipe(table, data) or {}
     kept = recipe.get("truth_column")
     if not roles.truth and isinstance(kept, str) and kept in table.column_names:
         roles.truth.append(kept)

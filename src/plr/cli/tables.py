@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 
-from plr.datasets.files import format_of, read_table
+from plr.datasets.files import format_of, read_table, read_table_and_texts
 from plr.datasets.json_lines import json_lines
 from plr.errors import DataError, DataNotFoundError, ParameterError, unknown_name
 from plr.streaming.formats import lists_as_cells
@@ -34,6 +34,7 @@ __all__ = [
     "read_candidates",
     "read_recipe",
     "read_table",
+    "read_table_and_texts",
     "split_columns",
     "with_recipe",
     "write_csv",
@@ -77,14 +78,21 @@ def split_columns(text: str | None, table: pa.Table, path: str | os.PathLike[str
     return columns
 
 
-def read_recipe(table: pa.Table) -> dict[str, Any] | None:
-    """Return what ``plr generate`` wrote down about how a table was made, or None.
+def read_recipe(table: pa.Table, source: str | os.PathLike[str] = "The table") -> dict[str, Any] | None:
+    """Return what ``plr generate`` wrote down about how a table was made, or None; ``source`` is for messages.
 
     >>> read_recipe(pa.table({"y": [1.0]})) is None
     True
     """
     written = (table.schema.metadata or {}).get(_RECIPE)
-    return None if written is None else json.loads(written)
+    try:
+        recipe = None if written is None else json.loads(written)
+    except ValueError:
+        recipe = ""
+    if recipe is not None and not isinstance(recipe, dict):
+        # Without it, a column of true labels would be taken for a feature.
+        raise DataError(f"{source} is damaged: what it says about how its table was made cannot be read.")
+    return recipe
 
 
 def with_recipe(schema: pa.Schema, recipe: Mapping[str, Any]) -> pa.Schema:

@@ -7,8 +7,9 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.feather
@@ -18,7 +19,23 @@ import pyarrow.parquet
 from plr.datasets.csv_text import as_utf8, parse_csv, parse_texts
 from plr.errors import DataError, DataNotFoundError, ParameterError
 
-__all__ = ["FORMATS", "MOST_COLUMNS", "check_beginning", "format_of", "read_table", "read_texts"]
+__all__ = [
+    "DAMAGE",
+    "FORMATS",
+    "MOST_COLUMNS",
+    "check_beginning",
+    "check_names_are_texts",
+    "check_sound",
+    "first_line",
+    "format_of",
+    "read_table",
+    "read_table_and_texts",
+]
+
+T = TypeVar("T", pa.Table, pa.RecordBatch)
+
+DAMAGE = (pa.ArrowException, OSError, ValueError)
+"""What Arrow raises where a file is damaged; names that are no texts are a ValueError."""
 
 FORMATS = {
     ".csv": "csv",
@@ -73,6 +90,14 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
     DataError
         If the file is not what its ending says, is empty, changes while it is read, or names a column twice.
     """
+    return read_table_and_texts(path)[0]
+
+
+def read_table_and_texts(path: str | os.PathLike[str]) -> tuple[pa.Table, Callable[[], pa.Table] | None]:
+    """Read a table, and return with it what gives the cells of a CSV file as they are written; else None.
+
+    Both are of one reading: what happens to the file later makes no difference.
+    """
     path = Path(path).expanduser()
     kind, data = _kind_and_contents(path)
     check_beginning(data, kind, path)
@@ -85,25 +110,9 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
         raise DataError(f"{path} has no columns.")
     if table.num_rows == 0:
         raise DataError(f"{path} has no rows, only the names of its columns.")
-    return table
-
-
-def read_texts(path: str | os.PathLike[str], table: pa.Table) -> pa.Table | None:
-    """Return the cells of a CSV file as they are written; None where the file is none.
-
-    Parameters
-    ----------
-    path : path
-    table : pyarrow.Table
-        What `read_table` read from this file.
-    """
-    path = Path(path).expanduser()
-    if _kind_of(path)[0] != "csv":
-        return None
-    texts = parse_texts(as_utf8(_kind_and_contents(path)[1], path), table)
-    if texts.num_rows != table.num_rows:
-        raise DataError(f"{path} changed since it was read; wait until it is complete, and try again.")
-    return texts
+    if kind != "csv":
+        return table, None
+    return table, lambda: parse_texts(as_utf8(data, path), table)
 
 
 def _kind_and_contents(path: Path) -> tuple[str, bytes]:
@@ -153,6 +162,25 @@ def _unpacked(data: bytes, path: Path) -> bytes:
         raise DataError(f"{path} is no gzip archive, or is cut short or damaged.") from error
 
 
+def check_sound(table: T) -> T:
+    """Return a table, or a batch, if all that is in it can be looked at: Arrow follows offsets and indices blindly."""
+    table.validate(full=True)
+    check_names_are_texts(table.schema)
+    return table
+
+
+def check_names_are_texts(fields: Iterable[pa.Field]) -> None:
+    """Raise a ValueError where the name of a column, or of one inside it, is no text: Arrow looks when it is asked."""
+    for field in fields:
+        _ = field.name
+        check_names_are_texts(field.type.field(place) for place in range(field.type.num_fields))
+
+
+def first_line(error: Exception) -> str:
+    """Return the beginning of a message of another library's, to go on in a sentence."""
+    return (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
+
+
 def check_beginning(data: bytes, kind: str, path: Path) -> None:
     """Refuse a file that begins as one of its kind does not, and say what it seems to be."""
     own = _OWN_BEGINNINGS[kind]
@@ -189,18 +217,18 @@ def _read_parquet(data: bytes, path: Path) -> pa.Table:
     source = pa.BufferReader(data)
     try:
         columns = pyarrow.parquet.read_metadata(source).num_columns
-        if columns > MOST_COLUMNS:
-            raise DataError(f"{path} has {columns:,} columns; at most {MOST_COLUMNS:,} can be read.")
-        return pyarrow.parquet.read_table(pa.BufferReader(data))
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is damaged: {str(error).splitlines()[0].rstrip('.')}.") from error
+        if columns <= MOST_COLUMNS:
+            return check_sound(pyarrow.parquet.read_table(pa.BufferReader(data)))
+    except DAMAGE as error:
+        raise DataError(f"{path} is damaged: {first_line(error)}.") from error
+    raise DataError(f"{path} has {columns:,} columns; at most {MOST_COLUMNS:,} can be read.")
 
 
 def _read_feather(data: bytes, path: Path) -> pa.Table:
     try:
-        return pyarrow.feather.read_table(pa.BufferReader(data))
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is cut short or damaged: {str(error).splitlines()[0].rstrip('.')}.") from error
+        return check_sound(pyarrow.feather.read_table(pa.BufferReader(data)))
+    except DAMAGE as error:
+        raise DataError(f"{path} is cut short or damaged: {first_line(error)}.") from error
 
 
 def _read_json_lines(data: bytes, path: Path) -> pa.Table:

@@ -20,6 +20,7 @@ __all__ = [
     "Kind",
     "MalformedError",
     "a",
+    "digests",
     "every",
     "flag",
     "floats",
@@ -154,6 +155,12 @@ def floats(dimensions: int, finite: bool = False) -> Check:
 def integers(dimensions: int) -> Check:
     """Whether it is an array of int64 with so many dimensions."""
     return lambda value: isinstance(value, np.ndarray) and value.dtype == np.int64 and value.ndim == dimensions
+
+
+def digests(value: Any) -> bool:
+    """Whether it is two digests for each row."""
+    right = isinstance(value, np.ndarray) and value.dtype == np.uint64 and value.ndim == 2
+    return right and len(value) == 2 and value.size > 0
 
 
 def strings(value: Any) -> bool:

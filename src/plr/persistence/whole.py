@@ -12,6 +12,7 @@ from plr.persistence.kinds import (
     Check,
     MalformedError,
     a,
+    digests,
     floats,
     home_of,
     number,
@@ -52,16 +53,19 @@ ATTRIBUTES: dict[str, Check] = {
     "start_weights_": optional(floats(1)),
     "candidate_probabilities_": floats(1),
     "_identified": optional(a(KINDS["identification"].home)),
+    "_out_of_fold": optional(floats(1)),
+    "_row_digests": optional(digests),
 }
 """What is kept of a fitted regressor, besides its parameters."""
 
-OF_ROWS = ("start_weights_", "candidate_probabilities_", "_identified")
+OF_ROWS = ("start_weights_", "candidate_probabilities_", "_identified", "_out_of_fold")
 """What of it was found for the training rows."""
 
 TRANSIENT = ("_training", "_given")
 """What no file holds: the training rows themselves."""
 
-_NOT_ALWAYS = {"n_features_in_", "feature_names_in_", "columns_", "calibration_", *OF_ROWS}
+_NOT_ALWAYS = {"n_features_in_", "feature_names_in_", "columns_", "calibration_", "_row_digests", *OF_ROWS}
+_NONE_UNLESS_GIVEN = ("start_weights_", "_identified", "_out_of_fold", "_row_digests", "calibration_")
 
 
 def make_regressor(parameters: dict[str, Any], attributes: dict[str, Any]) -> PartialLabelRegressor:
@@ -77,7 +81,7 @@ def make_regressor(parameters: dict[str, Any], attributes: dict[str, Any]) -> Pa
         # Files were once written with it for every learner; it means nothing to others than the committee.
         parameters = {**parameters, "effort": None}
     regressor = PartialLabelRegressor(**parameters)
-    found = dict.fromkeys(("start_weights_", "_identified", "calibration_")) | attributes | dict.fromkeys(TRANSIENT)
+    found = dict.fromkeys(_NONE_UNLESS_GIVEN) | attributes | dict.fromkeys(TRANSIENT)
     for name, value in found.items():
         setattr(regressor, name, value)
     return regressor

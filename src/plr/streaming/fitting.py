@@ -332,6 +332,7 @@ def _assemble(
     regressor.feature_names_in_ = np.array(ready.names, dtype=object)
     regressor.columns_ = ready.columns
     regressor._training = regressor._given = regressor._identified = None
+    regressor._out_of_fold = regressor._row_digests = None
     regressor.calibration_ = None
     if intervals:
         task = Task(None, held.S, parts.rule, sample_weight=held.weight, false_labels=ready.density)

@@ -15,7 +15,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from plr.datasets.files import MOST_COLUMNS, check_beginning
+from plr.datasets.files import DAMAGE, MOST_COLUMNS, check_beginning, check_names_are_texts, check_sound, first_line
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.streaming.memory import available_memory
 
@@ -228,11 +228,13 @@ class Folder:
                 if source.metadata.num_rows != file.rows:
                     raise _changed(file.path)
                 for batch in source.iter_batches(rows, row_groups=groups, columns=stored, use_threads=False):
-                    yield _as_schema(batch, schema, keys)
+                    yield _as_schema(check_sound(batch), schema, keys)
+        except DataError:
+            raise
         except FileNotFoundError as error:
             raise _changed(file.path) from error
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{file.path} is damaged: {str(error).splitlines()[0].rstrip('.')}.") from error
+        except DAMAGE as error:
+            raise DataError(f"{file.path} is damaged: {first_line(error)}.") from error
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
@@ -295,17 +297,18 @@ def _describe(path: Path) -> tuple[pa.Schema, tuple[int, ...], int]:
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         sizes = tuple(group.num_rows for group in groups)
         schema = metadata.schema.to_arrow_schema()
+        check_names_are_texts(schema)
         # Columns with few different values are small in the file and of full size in memory.
         plain = sum(sizes) * sum(_width(field.type) for field in schema)
         return schema, sizes, max(plain, sum(group.total_byte_size for group in groups))
     except PermissionError as error:
         raise DataError(f"{path} may not be read: permission denied.") from error
-    except (pa.ArrowException, OSError) as error:
+    except DataError:
+        raise
+    except DAMAGE as error:
         with path.open("rb") as file:
             check_beginning(file.read(1000), "parquet", path)
-        raise DataError(
-            f"{path} is damaged, or cut short: {str(error).splitlines()[0].partition('. ')[0].rstrip('.')}."
-        ) from error
+        raise DataError(f"{path} is damaged, or cut short: {first_line(error)}.") from error
 
 
 def _width(kind: pa.DataType) -> int:
