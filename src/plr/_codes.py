@@ -12,7 +12,9 @@ __all__ = [
     "HUBER",
     "IDENTIFICATION",
     "LAPLACE",
+    "LOWEST",
     "MISSING",
+    "NARROWEST",
     "POSTERIOR",
     "PROGRESSIVE",
     "SCALE",
@@ -31,7 +33,16 @@ SCALE = 0  # where the learned state keeps the noise scale
 MISSING = (
     1  # and the share of rows whose truth is missing from their candidates; 0 for all weightings but the posterior
 )
-STATE_SIZE = 2
+LOWEST = 2  # and how low the noise scale may go
+STATE_SIZE = 3
+
+NARROWEST = 1e-9
+"""A learned noise scale goes no lower than this share of the one it begins with, the labels' standard deviation.
+
+It has collapsed then onto rows that are met exactly, and weights could not get harder. A higher floor would drown the
+labels where one absurd value, such as 999999999, makes most of the standard deviation; with a lower one, squares of
+distances would leave single precision.
+"""
 
 
 class Formula(NamedTuple):

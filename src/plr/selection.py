@@ -27,8 +27,6 @@ Floats = NDArray[np.float64]
 
 _ROUNDS = 100
 _SETTLED = 1e-6
-# Narrower than this share of the labels' standard deviation, noise counts as absent.
-_NARROWEST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,6 @@ def fit_noise(
     for _ in range(_ROUNDS):
         found = rule.evaluate(centre, sets, state, log_q, threads=threads, out=found)
         updated = rule.update_scale(centre, sets, state, found.weights, sample_weight, threads=threads)
-        updated[SCALE] = max(updated[SCALE], _NARROWEST)
         change = np.abs(updated - state)
         state = updated
         if change[SCALE] <= _SETTLED * float(state[SCALE]) and change[MISSING] <= _SETTLED:

@@ -167,6 +167,112 @@ class TestXGBoost:
             xgboost.train({}, xgboost.DMatrix(X, weight=np.ones(ROWS)), 1, obj=made.objective)
 
 
+class TestWhenAFitBegins:
+    """A fit begins with its first round, and goes on until another begins, whatever its predictions look like."""
+
+    def rounds(self, made: Any, predictions: list[np.ndarray], data: Any) -> list[np.ndarray]:
+        return [made.objective(prediction, data)[0] for prediction in predictions]
+
+    @pytest.fixture
+    def given(self, data) -> Any:
+        return dataset(data[0], objectives.for_lightgbm(data[2])).construct()
+
+    def test_a_fit_that_cannot_split_leaves_its_warm_up(self, data, given):
+        _, _, S = data
+        made = objectives.for_lightgbm(S, "identification", warm_up=3)
+        still = np.full(ROWS, made.initial_score)
+        found = self.rounds(made, [still] * 5, given)
+        warm = Objective(S, Rule(get_weighting("average"), get_loss("squared"))).round(still).gradient
+        own = Objective(S, Rule(get_weighting("identification"), get_loss("squared"))).round(still).gradient
+        for gradient, wanted in zip(found, [warm, warm, warm, own, own], strict=True):
+            assert_array_equal(gradient, wanted)
+
+    def test_trees_of_a_fit_that_cannot_split(self, data):
+        """LightGBM goes on asking while trees find no split; the scale is learned all the same."""
+        X, _, S = data
+        seen = []
+        made = objectives.for_lightgbm(S, warm_up=2)
+
+        def objective(score: np.ndarray, rows: Any) -> Any:
+            seen.append(made.objective(score, rows))
+            return seen[-1]
+
+        booster = lightgbm.Booster(SETTINGS | {"min_data_in_leaf": ROWS}, dataset(X, made))
+        for _ in range(4):
+            booster.update(fobj=objective)
+        assert_array_equal(seen[0][0], seen[1][0])
+        assert not np.array_equal(seen[1][0], seen[2][0])
+        assert made._core._rounds == 4
+
+    @pytest.mark.parametrize("varying", [False, True])
+    @pytest.mark.parametrize("same_data", [False, True])
+    def test_two_fits_are_as_two_objects(self, data, varying, same_data):
+        X, y, S = data
+        score = y + 3.0 if varying else np.full(ROWS, objectives.for_lightgbm(S).initial_score)
+
+        def grow(made: Any, rows: Any) -> np.ndarray:
+            booster = lightgbm.Booster(SETTINGS, rows)
+            for _ in range(30):
+                booster.update(fobj=made.objective)
+            return booster.predict(X)
+
+        made = objectives.for_lightgbm(S, "posterior", warm_up=5)
+        rows = lightgbm.Dataset(X, np.zeros(ROWS), init_score=score)
+        again = rows if same_data else lightgbm.Dataset(X, np.zeros(ROWS), init_score=score)
+        first, second = grow(made, rows), grow(made, again)
+        fresh = grow(objectives.for_lightgbm(S, "posterior", warm_up=5), rows)
+        assert_array_equal(first, fresh)
+        assert_array_equal(second, fresh)
+
+    def test_fits_on_the_same_data_from_other_scores(self, data, given):
+        _, y, S = data
+        made = objectives.for_lightgbm(S, "posterior", warm_up=1)
+        begun, moved = np.full(ROWS, 50.0), np.linspace(40, 60, ROWS)
+        wanted = self.rounds(objectives.for_lightgbm(S, "posterior", warm_up=1), [begun, moved], given)
+        for first in ([begun, moved], [begun + 1, begun + 2, moved], [y, moved]):
+            self.rounds(made, first, given)
+            for gradient, fresh in zip(self.rounds(made, [begun, moved], given), wanted, strict=True):
+                assert_array_equal(gradient, fresh)
+
+    def test_it_can_be_said(self, data, given):
+        _, _, S = data
+        made = objectives.for_xgboost(S, "identification", warm_up=2)
+        still = [np.full(ROWS, made.initial_score)] * 3
+        first = self.rounds(made, still, given)
+        made.begin()
+        for gradient, wanted in zip(self.rounds(made, still, given), first, strict=True):
+            assert_array_equal(gradient, wanted)
+
+    def test_xgboost(self, data):
+        xgboost = pytest.importorskip("xgboost")
+        X, y, S = data
+
+        def grow(made: Any, rows: Any) -> np.ndarray:
+            return xgboost.train(
+                {"base_score": made.initial_score, "max_depth": 3, "disable_default_eval_metric": True},
+                rows,
+                15,
+                obj=made.objective,
+            ).predict(rows)
+
+        constant, varying = xgboost.DMatrix(X), xgboost.DMatrix(X, base_margin=y + 3.0)
+        made = objectives.for_xgboost(S, warm_up=5)
+        for rows in (constant, constant, varying, varying, constant):
+            assert_array_equal(grow(made, rows), grow(objectives.for_xgboost(S, warm_up=5), rows))
+
+    def test_a_regressor_of_xgboost_that_cannot_split(self, data):
+        xgboost = pytest.importorskip("xgboost")
+        _, y, S = data
+        made = objectives.for_xgboost(S, warm_up=5)
+        settings = {"n_estimators": 12, "base_score": 40.0, "objective": made.objective}
+        model = xgboost.XGBRegressor(**settings)
+        model.fit(np.ones((ROWS, 1)), y)
+        assert made._core._rounds == 12
+        # Trees without a split are one leaf, and predictions come back to where they began.
+        model.fit(np.ones((ROWS, 1)), y)
+        assert made._core._rounds == 12
+
+
 class TestErrors:
     def test_other_rows(self, data):
         X, _, S = data

@@ -15,7 +15,7 @@ from plr.learners.base import Learner, Report, Task
 from plr.learners.columns import column_place
 from plr.learners.rows import set_rows_aside, take_rows
 from plr.learners.scaling import Affine, label_scale, learn_target, rescaled
-from plr.learners.trees import ONE_AT_A_TIME, Trees, join_params, worthwhile_threads
+from plr.learners.trees import LIGHTGBM, Trees, join_params, worthwhile_threads
 from plr.weighting.rule import thread_count
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ class FittedBoosting:
         """Return one prediction per row, in the units of the labels."""
         score = np.full(len(X), self.initial_score)
         if self.booster is not None:
-            with ONE_AT_A_TIME:
-                score += self.booster.predict(X, num_threads=worthwhile_threads(self.n_jobs, X.size))
+            threads = worthwhile_threads(self.n_jobs, X.size)
+            with LIGHTGBM.work(threads):
+                score += self.booster.predict(X, num_threads=threads)
         return self.target.undo(score)
 
     @property
@@ -128,7 +129,7 @@ class Boosting(Learner):
     better on plain labels.
 
     With the same seed the trees are the same to the bit, whatever ``n_jobs`` is. Fits in threads of one process wait
-    for each other: LightGBM's number of threads belongs to the process.
+    for each other where they use more than one thread: LightGBM's number of threads belongs to the process.
 
     Examples
     --------
@@ -213,7 +214,7 @@ class Boosting(Learner):
         if task.validation is not None:
             judged = rescaled(task.validation[1], target)
             metric = Metric(judged, task.rule, monitor, scale, log_q=task.validation_log_q(target))
-        with ONE_AT_A_TIME:
+        with LIGHTGBM.work(settings["num_threads"]):
             trees = Trees(task, settings, categorical, objective.initial_score)
             kept, report = _grow(trees, objective, metric, first, most, patience, task.callback)
             booster = trees.model(kept)

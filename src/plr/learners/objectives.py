@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -134,6 +135,9 @@ def for_xgboost(
 class LibraryObjective:
     """What a library's training call needs, for one set of rows; made by `for_lightgbm` and `for_xgboost`.
 
+    It may be used for several fits, one after another: that another has begun is seen from the data, or from
+    predictions that are back at their beginning. Where neither can tell, call `begin`.
+
     Attributes
     ----------
     initial_score : float
@@ -148,6 +152,20 @@ class LibraryObjective:
     ) -> None:
         self._core, self._result, self._false_labels = core, result, false_labels
         self.initial_score = core.initial_score
+        self.begin()
+
+    def begin(self) -> None:
+        """Say that a new fit begins, so that nothing is left of an earlier one.
+
+        It is needed in one case alone: two fits by XGBoost, on the same data, of which the first found no split.
+        """
+        self._data: weakref.ref[Any] | None = None
+        self._first: Floats | None = None
+        self._moved = self._varied = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        # LightGBM copies its parameters before each fit: a copy begins anew.
+        return vars(self) | {"_data": None, "_first": None}
 
     def objective(self, first: Any, second: Any) -> tuple[Singles, Singles]:
         """Return each row's derivative and curvature.
@@ -156,10 +174,28 @@ class LibraryObjective:
         and predictions. Labels are not looked at.
         """
         prediction = _prediction(first, second, len(self._core.S))
-        if prediction.min() == prediction.max():
-            # A fit begins with a constant; nothing may be left of an earlier one by the same object.
+        data = second if hasattr(second, "get_label") else None
+        varies = bool(prediction.min() < prediction.max())
+        if self._first is None or self._begins_anew(prediction, varies, data):
             self._core.begin()
+            self._first = prediction.copy()
+            self._data = None if data is None else weakref.ref(data)
+        self._moved = not np.array_equal(prediction, self._first)
+        self._varied = varies
         return self._core.round(prediction)[1:]
+
+    def _begins_anew(self, prediction: Floats, varies: bool, data: Any) -> bool:
+        """Return whether these are the predictions of another fit's first round.
+
+        Predictions that have not moved yet tell nothing: trees without a split leave them as they were.
+        """
+        if data is not None and (self._data is None or self._data() is not data):
+            return True
+        if not self._moved:
+            return False
+        if np.array_equal(prediction, self._first):
+            return True
+        return _is_initial(prediction, data) if varies else self._varied
 
     def metric(
         self, S: object = None, monitor: str = "evidence", sample_weight: Any = None
@@ -224,6 +260,15 @@ def _make(
     density = rule.weighting.density(sets, sample_weight=weight)
     log_q = None if density is None else density.log(sets.values)
     return LibraryObjective(Objective(sets, rule, weight, log_q, start_rounds=rounds), result, density)
+
+
+def _is_initial(prediction: Floats, data: Any) -> bool:
+    """Return whether predictions are what the data say to begin with, which need not be one number."""
+    for name in ("get_init_score", "get_base_margin"):
+        given = getattr(data, name, lambda: None)()
+        if given is not None and np.size(given) == prediction.size:
+            return np.array_equal(prediction, np.ravel(given).astype(np.float64))
+    return False
 
 
 def _prediction(first: Any, second: Any, rows: int) -> Floats:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +20,48 @@ if TYPE_CHECKING:
 
     from plr.learners.rounds import Round
 
-__all__ = ["ONE_AT_A_TIME", "Trees", "join_params", "worthwhile_threads"]
+__all__ = ["LIGHTGBM", "Trees", "join_params", "lightgbm_threads", "worthwhile_threads"]
 
 Floats = NDArray[np.float64]
 
-ONE_AT_A_TIME = threading.RLock()
-"""Held while LightGBM works: its number of threads belongs to the process, and must not change during a fit."""
+
+class Turns:
+    """Whose turn it is to use LightGBM: its number of threads belongs to the process, and must not change during a fit.
+
+    Those that use one thread may all work at the same time. Whoever uses more, or an unknown number, works alone.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside: Counter[int] = Counter()
+        self._alone = False
+
+    @contextmanager
+    def work(self, threads: int | None) -> Iterator[None]:
+        """Wait for one's turn to use so many threads, or an unknown number, and keep it while LightGBM works."""
+        me = threading.get_ident()
+        with self._changed:
+            if not self._inside[me]:
+                self._changed.wait_for(lambda: not self._inside or (threads == 1 and not self._alone))
+                self._alone = threads != 1
+            self._inside[me] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside[me] -= 1
+                if not self._inside[me]:
+                    del self._inside[me]
+                    self._changed.notify_all()
+
+    @property
+    def mine(self) -> bool:
+        """Whether it is this thread's turn."""
+        return threading.get_ident() in self._inside
+
+
+LIGHTGBM = Turns()
+"""Held wherever LightGBM fits or predicts."""
 
 # With fewer entries of X than this for each, threads wait for each other longer than they work.
 _ENTRIES_PER_THREAD = 250_000
@@ -131,6 +169,17 @@ class Trees:
         if self._barren:
             return None
         return lightgbm.Booster(model_str=self._booster.model_to_string(num_iteration=count))
+
+
+def lightgbm_threads(model: Any) -> int | None:
+    """Return how many threads of LightGBM a scikit-learn model uses: 0 for none, None for an unknown number."""
+    params = model.get_params(deep=True) if hasattr(model, "get_params") else {}
+    boosted = [part for part in (model, *params.values()) if type(part).__module__.partition(".")[0] == "lightgbm"]
+    if not boosted:
+        return 0
+    spellings = {spelling for spelling, name in _spellings().items() if name == "num_threads"} - {"n_jobs"}
+    given = [part.get_params(deep=False) for part in boosted]
+    return 1 if all(each.get("n_jobs") == 1 and not spellings & each.keys() for each in given) else None
 
 
 def worthwhile_threads(n_jobs: int | None, entries: int) -> int:

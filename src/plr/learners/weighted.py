@@ -15,7 +15,7 @@ from plr.errors import ParameterError
 from plr.learners.base import Task
 from plr.learners.folds import columns_of
 from plr.learners.rows import features_of, take_rows
-from plr.learners.wrapped import predictions, seeded_clone, tags_of, weight_parameter
+from plr.learners.wrapped import predictions, seeded_clone, tags_of, turn_of, weight_parameter
 from plr.weighting.rule import row_sums
 
 __all__ = ["Model", "WeightedFits", "draw_candidates", "trusted"]
@@ -102,7 +102,8 @@ class WeightedFits:
             columns = columns if chosen is None else columns[chosen]
             X = columns_of(X, columns)
         regressor = seeded_clone(self._regressor, random)
-        regressor.fit(X, labels, **({} if importance is None else {str(self._parameter): importance}))
+        with turn_of(regressor):
+            regressor.fit(X, labels, **({} if importance is None else {str(self._parameter): importance}))
         return Model(regressor, columns)
 
     def _examples(

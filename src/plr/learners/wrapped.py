@@ -6,6 +6,7 @@ The regressor a user hands over is never fitted itself; every fit is of a clone.
 from __future__ import annotations
 
 import inspect
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from plr.errors import ParameterError
+from plr.learners.trees import LIGHTGBM, lightgbm_threads
 
 __all__ = [
     "check_regressor",
@@ -24,6 +26,7 @@ __all__ = [
     "seeded_clone",
     "tags_of",
     "takes_missing",
+    "turn_of",
     "weight_parameter",
 ]
 
@@ -137,9 +140,16 @@ def seeded_clone(regressor: Any, random: np.random.Generator) -> Any:
     return copy
 
 
+def turn_of(regressor: Any) -> AbstractContextManager[None]:
+    """Wait for the turn of a regressor that uses LightGBM; others need none."""
+    threads = lightgbm_threads(regressor)
+    return nullcontext() if threads == 0 else LIGHTGBM.work(threads)
+
+
 def predictions(regressor: Any, X: Any, rows: int) -> Floats:
     """Return the regressor's predictions for X, which has so many rows, as one number per row."""
-    found = regressor.predict(X)
+    with turn_of(regressor):
+        found = regressor.predict(X)
     try:
         values = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError) as error:

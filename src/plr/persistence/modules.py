@@ -184,12 +184,12 @@ def bring_module(stored: StoredModule, given: Any, features: int | None, seed: i
 
     from plr.learners.module.fitted import FittedModule
     from plr.learners.module.forward import float_type
-    from plr.learners.module.parts import exclusive, has_lazy_parameters, make_module, seed_everything
+    from plr.learners.module.parts import exclusive, has_lazy_parameters, make_module
 
     cpu = torch.device("cpu")
-    with exclusive(cpu, None):
+    with exclusive(cpu, None) as numbers:
         # What a factory draws at random besides its weights is then what it was in training.
-        seed_everything(cpu, seed, 0)
+        numbers.seed(seed, 0)
         try:
             net = make_module(given, features).cpu()
         except PlrError:

@@ -16,7 +16,7 @@ import triton.language as tl
 from plr._codes import POSTERIOR
 from plr.stacked.kernel_formula import evidence, terms
 from plr.stacked.packing import FLOATS, INTEGERS
-from plr.stacked.plain import EPSILON, LOWEST_NOISE, MOMENTUM, SECOND_MOMENTUM
+from plr.stacked.plain import EPSILON, MOMENTUM, SECOND_MOMENTUM
 
 __all__ = ["train"]
 
@@ -24,7 +24,6 @@ _POSTERIOR = tl.constexpr(POSTERIOR)
 _MOMENTUM = tl.constexpr(MOMENTUM)
 _SECOND_MOMENTUM = tl.constexpr(SECOND_MOMENTUM)
 _EPSILON = tl.constexpr(EPSILON)
-_LOWEST_NOISE = tl.constexpr(LOWEST_NOISE)
 _INTEGERS = tl.constexpr(len(INTEGERS))
 _FLOATS = tl.constexpr(len(FLOATS))
 
@@ -275,7 +274,7 @@ def train(
             own_loss += tl.sum(tl.where(there, loss, 0.0), axis=0)
             missed += tl.sum(tl.where(there, residual * residual, 0.0), axis=0)
             total_spread += tl.sum(tl.where(there, spread, 0.0), axis=0)
-        noise = tl.maximum(tl.sqrt(total_spread / check_rows.to(tl.float32)), _LOWEST_NOISE)
+        noise = tl.maximum(tl.sqrt(total_spread / check_rows.to(tl.float32)), lowest_scale)
         # Predictions written by one thread may be read by another.
         tl.debug_barrier()
         log_evidence = 0.0

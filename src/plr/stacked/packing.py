@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED
+from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, NARROWEST, POSTERIOR, PROGRESSIVE, SQUARED
 from plr.errors import ParameterError
 from plr.stacked.fits import IDENTITY, RELU, RULES, Layers, StackedFit
 
@@ -45,9 +45,6 @@ FLOATS = ("learning_rate", "first", "second", "delta", "lowest_scale")
 
 MOST_LAYERS = 3
 """Hidden layers that a stack's networks may have."""
-
-# A learned noise scale goes no lower than this share of the one it began with.
-_LOWEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +181,7 @@ def pack(fits: Sequence[StackedFit], layers: Layers, epochs: int, device: str | 
             fit.loss,
             *(*fit.activations, 0, 0, 0)[:MOST_LAYERS],
         )
-        floats[number] = (fit.learning_rate, fit.first, fit.second, fit.delta, _LOWEST * fit.scale)
+        floats[number] = (fit.learning_rate, fit.first, fit.second, fit.delta, NARROWEST * fit.scale)
         scales[number] = fit.scale
     parameters = np.stack([_pad_parameters(fit.parameters, layers, shape) for fit in fits])
 

@@ -16,7 +16,6 @@ __all__ = ["forward", "train_epochs"]
 
 # Decay rates of Adam's moments, and what keeps its division finite.
 MOMENTUM, SECOND_MOMENTUM, EPSILON = 0.9, 0.999, 1e-8
-LOWEST_NOISE = 1e-12
 
 
 def train_epochs(stack: Stack, state: State, orders: Tensor, epoch: int, batch_size: int, degrees: float) -> None:
@@ -121,7 +120,7 @@ def _validate(stack: Stack, state: State, epoch: int, degrees: float) -> None:
         for sums, part in ((own, terms.loss), (spread, row_spread), (truth, missed**2)):
             sums += torch.where(taken, part, 0.0).sum(dim=1)
     # The scale is carried from epoch to epoch: it follows the network without being solved for anew each time.
-    state.scales[:, 1] = (spread / rows).sqrt().float().clamp_min(LOWEST_NOISE)
+    state.scales[:, 1] = torch.maximum((spread / rows).sqrt().float(), stack.number("lowest_scale"))
     found = torch.zeros_like(own)
     for at, taken, prediction in _validation_blocks(stack, state):
         part, _ = evidence(

@@ -67,8 +67,10 @@ class LinearJob:
     ) -> tuple[Floats, Report]:
         """Return coefficients for scaled features, the intercept last, and how it went."""
         solution, report = self._first()
-        state = self.rule.initial_state(float(report.noise_scale[-1]) if report.noise_scale.size else 1.0)
         scale = label_scale(self.sample.S, self.sample.weight)
+        state = self.rule.initial_state(scale)
+        if report.noise_scale.size:
+            state[SCALE] = report.noise_scale[-1]
         order = Order(copy.sizes, 1, 1, self.seed)
         most = min(self.most, _MOST_PASSES)
         tolerance = max(self.tolerance, _SETTLED)
@@ -118,7 +120,6 @@ class LinearSums:
         self._weighted = np.zeros((size, size))
         self._aims = np.zeros(size)
         self._totals = np.zeros(4)
-        self._largest = 0.0
 
     @property
     def mean_loss(self) -> float:
@@ -152,7 +153,6 @@ class LinearSums:
             spread(rule.formula, prediction, S.values, S.offsets, state, found.weights, parts)
             met = float(weight @ row_sums(found.weights, S)) if rule.may_miss else float(weight.sum())
             self._totals[2:] += float(weight @ parts), met
-            self._largest = max(self._largest, float(np.abs(S.values).max()))
 
     def solve(self, alpha: float) -> Floats:
         """Return the solution of the round, and leave the mean of the features' products in ``gram``."""
@@ -169,8 +169,7 @@ class LinearSums:
         """Return the state after a round of learning the noise."""
         new = state.copy()
         if self._rule.learns_scale and self._totals[3] > 0:
-            lowest = max(1e-12 * self._largest, np.finfo(float).tiny)
-            new[SCALE] = next_scale(self._rule.formula, self._totals[2] / self._totals[3], lowest)
+            new[SCALE] = next_scale(self._rule.formula, self._totals[2] / self._totals[3], state)
         if self._rule.learns_missing:
             new[MISSING] = next_missing(self._totals[3] / self._totals[1])
         return new

@@ -112,19 +112,20 @@ class ModuleJob:
         device = find_device(settings.device)
         order = self.order(copy)
         own = (0, order.lanes) if lanes is None else lanes
-        with exclusive(device, settings.threads):
-            net = begin(self.learner, self.columns, device, self.seed)
+        with exclusive(device, settings.threads, of_rows=False) as numbers:
+            net = begin(self.learner, self.columns, device, self.seed, numbers)
             kind = label_type(net)
             reader = FeatureReader(float_type(net), self.scaling, None, floats=True)
-            source = _CopySource(copy, order, own, rounds, reader.dtype, kind, tell)
+            source = _CopySource(copy, order, own, rounds, reader.dtype, kind, numbers.outside(tell))
             judges = None if self.judges is None else _HeldSource(self.judges, reader.dtype, kind)
             material = Material(
                 source,
                 judges,
                 self.scale,
                 self.seed,
+                numbers,
                 self.epochs // _START_SHARE if self.started else 0,
-                callback,
+                numbers.outside(callback),
                 together,
             )
             surroundings = Surroundings(reader, self.target, (copy.sizes,))

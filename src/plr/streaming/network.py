@@ -287,8 +287,7 @@ class LaneTraining:
             raise diverged(what, turn.epoch + 1, self.order.epochs, self.settings.learning_rate)
         if self.rule.learns_scale:
             if totals[3] > 0.0:
-                lowest = 1e-6 * self.settings.initial_scale
-                state[SCALE] = next_scale(self.rule.formula, totals[2] / totals[3], lowest)
+                state[SCALE] = next_scale(self.rule.formula, totals[2] / totals[3], state)
             if self.rule.learns_missing and turn.number >= self.settings.fixed_epochs:
                 state[MISSING] = next_missing(totals[3] / totals[1])
         self._of_epoch += totals[:2]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from plr._codes import NARROWEST
 from plr._parameters import check_number
 from plr.errors import ParameterError
 from plr.torch.losses import CandidateLoss, checked_importance
@@ -16,8 +17,6 @@ from plr.weighting import Posterior
 
 __all__ = ["PosteriorLoss"]
 
-# Below this share of the first scale the noise has collapsed onto rows that are met exactly.
-_NARROWEST = 1e-6
 # The compiled formula's limits: a prior below this counts as zero, and a learned share of rows without their truth goes
 # no higher than this.
 _NO_BELIEF = 1e-290
@@ -210,7 +209,7 @@ class PosteriorLoss(CandidateLoss):
 
     def _scale_of(self, spread: Tensor) -> Tensor:
         scale = spread if self.noise == "laplace" else spread.sqrt()
-        return scale.clamp(min=_NARROWEST * self.initial_scale)
+        return scale.clamp(min=max(NARROWEST * self.initial_scale, torch.finfo(self.scale.dtype).tiny))
 
 
 def _mean(rows: Tensor, importance: Tensor | None) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import GAUSSIAN, LAPLACE, MISSING, SCALE, STUDENT, Formula
+from plr._codes import GAUSSIAN, LAPLACE, LOWEST, MISSING, SCALE, STUDENT, Formula
 from plr._jit import inlined, jit
 from plr._vectors import DOUBLES, first_lanes, lane, load_some, magnitude, splat, store_some, total
 
@@ -150,11 +150,11 @@ def row_spread(
 
 
 @jit
-def next_scale(formula: Formula, mean_spread: float, lowest: float) -> float:
+def next_scale(formula: Formula, mean_spread: float, state: Floats) -> float:
     """Turn the mean of `row_spread` into the scale of the next round."""
     if formula.first == LAPLACE:
-        return max(mean_spread, lowest)
-    return max(math.sqrt(mean_spread), lowest)
+        return max(mean_spread, state[LOWEST])
+    return max(math.sqrt(mean_spread), state[LOWEST])
 
 
 @inlined

@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plr._codes import MISSING, SCALE, STATE_SIZE, Formula
+from plr._codes import LOWEST, MISSING, NARROWEST, SCALE, STATE_SIZE, Formula
 from plr._parameters import check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import LengthError, ParameterError
@@ -90,9 +90,10 @@ class Rule:
         return Rule, (self.weighting, self.loss)
 
     def initial_state(self, scale: float = 1.0) -> Floats:
-        """Return the state that the fit loop owns, with the noise scale it starts from."""
+        """Return the state that the fit loop owns; its noise ``scale`` begins at the labels' standard deviation."""
         state = np.zeros(STATE_SIZE)
         state[SCALE] = scale
+        state[LOWEST] = max(NARROWEST * scale, np.finfo(float).tiny)
         state[MISSING] = self._missing
         return state
 
@@ -161,18 +162,13 @@ class Rule:
 
         parts = np.empty(len(S))
         centre = _writeable(prediction)
-        extremes: list[float] = []
 
         def work(first: int, last: int) -> None:
             offsets = S.offsets[first : last + 1]
             spread(self.formula, centre[first:last], S.values, offsets, state, weights, parts[first:last])
-            values = S.values[offsets[0] : offsets[-1]]
-            extremes.extend((values.max(initial=0.0), -values.min(initial=0.0)))
 
         _share_rows(work, S, threads)
         new = state.copy()
-        # Below this the scale has collapsed onto rows that are met exactly, and the weights could not get harder.
-        lowest = max(1e-12 * float(max(extremes)), np.finfo(float).tiny)
         mean = float(np.average(parts, weights=sample_weight))
         if self.may_miss:
             met = float(np.average(row_sums(weights, S), weights=sample_weight))
@@ -181,7 +177,7 @@ class Rule:
             if not met > 0.0:
                 return new
             mean /= met
-        new[SCALE] = next_scale(self.formula, mean, lowest)
+        new[SCALE] = next_scale(self.formula, mean, state)
         return new
 
 

@@ -25,6 +25,7 @@ from plr.learners.module.fitted import FittedModule
 from plr.learners.module.forward import call_module, find_device, float_type, on_device
 from plr.learners.module.identity import describe, digest_arrays, digest_module
 from plr.learners.module.parts import (
+    Numbers,
     check_trainable,
     exclusive,
     has_lazy_parameters,
@@ -32,7 +33,6 @@ from plr.learners.module.parts import (
     make_module,
     make_optimizer,
     make_scheduler,
-    seed_everything,
 )
 from plr.learners.module.settings import Settings
 from plr.learners.module.training import Material, Progress, Training
@@ -58,8 +58,9 @@ def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
     device = find_device(settings.device)
     X, S = plain_features(task.X), task.S
     width = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) == 2 else None
-    with exclusive(device, settings.threads):
-        net = begin(learner, width, device, task.seed)
+    drawn = settings.loader.get("collate_fn") is not None or not hasattr(X, "shape")
+    with exclusive(device, settings.threads, of_rows=drawn) as numbers:
+        net = begin(learner, width, device, task.seed, numbers)
         labels = label_type(net)
         target = learn_target(S, task.sample_weight, learner.scale_target, labels != torch.float64)
         scaling = learn_feature_scaling(X, task.sample_weight) if learner.scale_features else None
@@ -83,8 +84,9 @@ def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
             judges,
             label_scale(rescaled(S, target), task.sample_weight),
             task.seed,
+            numbers,
             settings.epochs // _START_SHARE if task.start is not None else 0,
-            task.callback,
+            numbers.outside(task.callback),
         )
         surroundings = Surroundings(reader, target, (*given, *judged))
         return train(learner, settings, net, device, material, task.rule.weighting, task.rule.loss, surroundings)
@@ -103,11 +105,11 @@ def fit_pairs(
     """Train on a dataset of features with candidates."""
     seed = check_integer("seed", seed)
     device = find_device(settings.device)
-    with exclusive(device, settings.threads):
+    with exclusive(device, settings.threads) as numbers:
         # Datasets may draw random numbers as well.
-        seed_everything(device, seed, 2)
+        numbers.seed(seed, 2)
         first, S = peek(dataset)
-        net = begin(learner, None, device, seed)
+        net = begin(learner, None, device, seed, numbers)
         labels = label_type(net)
         target = learn_target(S, None, learner.scale_target, labels != torch.float64)
         nested, floats = isinstance(first, tuple | list), holds_floats(first)
@@ -127,7 +129,8 @@ def fit_pairs(
             None if validation is None else source_of(validation, None),
             label_scale(rescaled(S, target)),
             seed,
-            callback=callback,
+            numbers,
+            callback=numbers.outside(callback),
         )
         surroundings = Surroundings(reader, target, (S.values, S.offsets, S.prior))
         return train(learner, settings, net, device, material, rule, get_loss(loss), surroundings)
@@ -141,10 +144,12 @@ class Surroundings(NamedTuple):
     data: tuple[Any, ...]
 
 
-def begin(learner: Module, width: int | None, device: torch.device, seed: int) -> nn.Module:
+def begin(learner: Module, width: int | None, device: torch.device, seed: int, numbers: Numbers) -> nn.Module:
     """Make the module on the device, as the seed decides."""
-    seed_everything(device, seed, 0)
-    return make_module(learner.module, width).to(device)
+    # A factory may draw from numpy and Python, whatever the rows do.
+    with numbers.of_all():
+        numbers.seed(seed, 0)
+        return make_module(learner.module, width).to(device)
 
 
 def train(

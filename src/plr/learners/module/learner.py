@@ -92,9 +92,10 @@ class Module(Learner):
     Notes
     -----
     The same seed gives the same model on the processor, to the bit, whatever else has drawn random numbers; on CUDA as
-    far as its kernels do. What a dataset draws from torch, ``numpy.random`` and ``random`` is seeded as well, and their
-    states are put back; generators of its own it has to seed itself. Fits of one process train one after the other, as
-    they share these random numbers.
+    far as its kernels do. What a dataset or a ``collate_fn`` draws from torch, ``numpy.random`` and ``random`` is
+    seeded as well, and their states are put back, also while a callback runs; generators of its own it has to seed
+    itself. On rows that are an array, ``numpy.random`` and ``random`` are left alone. Fits of one process train one
+    after the other, and other threads must not draw from torch's common generator meanwhile: all threads share it.
 
     The scale of the `Posterior` weighting is learned batch by batch.
 

@@ -26,6 +26,7 @@ from plr.weighting import Posterior, Weighting
 
 __all__ = [
     "OPTIMIZERS",
+    "Numbers",
     "check_trainable",
     "exclusive",
     "has_lazy_parameters",
@@ -34,7 +35,6 @@ __all__ = [
     "make_optimizer",
     "make_scheduler",
     "required_arguments",
-    "seed_everything",
 ]
 
 OPTIMIZERS: dict[str, Callable[..., Any]] = {
@@ -47,34 +47,94 @@ OPTIMIZERS: dict[str, Callable[..., Any]] = {
 _TRAINING = threading.RLock()
 
 
-@contextlib.contextmanager
-def exclusive(device: torch.device, threads: int | None) -> Iterator[None]:
-    """Train alone, on so many threads, and leave that number and all random numbers as they were.
+class Numbers:
+    """Random numbers of a training's own, in place of those that the whole process draws from.
 
-    Those are shared by all threads of Python, so two fits at the same time would take numbers from each other.
+    Torch, numpy and Python have one state each for all threads, and what a user's module and datasets draw comes from
+    there. So the training's numbers are in place while it runs, and everybody else's are put back in between.
+
+    Parameters
+    ----------
+    device : torch.device
+    of_rows : bool
+        Whether rows are made by code of the user's, which may draw from numpy and Python. Otherwise those two are left
+        alone: other threads may be drawing from them.
     """
-    devices = [device.index] if device.type == "cuda" else []
-    with _TRAINING, torch.random.fork_rng(devices=devices):
-        outside, of_python = torch.get_num_threads(), random.getstate()
-        of_numpy = np.random.get_state()  # noqa: NPY002  what datasets draw from
-        if threads is not None:
-            torch.set_num_threads(threads)
+
+    def __init__(self, device: torch.device, of_rows: bool) -> None:
+        self._device, self._of_rows = device, of_rows
+        self._aside = self._states()
+
+    def seed(self, *seeds: int) -> None:
+        """Seed what is in place."""
+        seed = int(np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        if self._of_rows:
+            np.random.seed(seed % 2**32)  # noqa: NPY002
+            random.seed(seed)
+        torch.default_generator.manual_seed(seed)
+        if self._device.type == "cuda":
+            torch.cuda.default_generators[self._device.index].manual_seed(seed)
+
+    @contextlib.contextmanager
+    def of_all(self) -> Iterator[None]:
+        """Seed numpy and Python as well, for a moment, and leave them as they were."""
+        if self._of_rows:
+            yield
+            return
+        self._of_rows = True
+        of_numpy, of_python = np.random.get_state(), random.getstate()  # noqa: NPY002
         try:
             yield
         finally:
-            torch.set_num_threads(outside)
+            self._of_rows = False
             np.random.set_state(of_numpy)  # noqa: NPY002
             random.setstate(of_python)
 
+    def swap(self) -> None:
+        """Put everybody else's numbers in place of the training's, or the other way round."""
+        aside, self._aside = self._aside, self._states()
+        torch.set_rng_state(aside[0])
+        if self._device.type == "cuda":
+            torch.cuda.set_rng_state(aside[1], self._device)
+        if self._of_rows:
+            np.random.set_state(aside[2])  # noqa: NPY002
+            random.setstate(aside[3])
 
-def seed_everything(device: torch.device, *seeds: int) -> None:
-    """Seed torch on the processor and on the device, and what datasets may draw from: numpy and Python."""
-    seed = int(np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    np.random.seed(seed % 2**32)  # noqa: NPY002
-    random.seed(seed)
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.default_generators[device.index].manual_seed(seed)
+    def outside(self, function: Callable[..., Any] | None) -> Callable[..., Any] | None:
+        """Return a function of the user's that draws as if no training were under way."""
+        if function is None:
+            return None
+
+        def call(*given: Any) -> Any:
+            self.swap()
+            try:
+                return function(*given)
+            finally:
+                self.swap()
+
+        return call
+
+    def _states(self) -> tuple[Any, ...]:
+        on_device = torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
+        shared = (np.random.get_state(), random.getstate()) if self._of_rows else (None, None)  # noqa: NPY002
+        return (torch.get_rng_state(), on_device, *shared)
+
+
+@contextlib.contextmanager
+def exclusive(device: torch.device, threads: int | None, of_rows: bool = True) -> Iterator[Numbers]:
+    """Train alone, on so many threads, with random `Numbers` of one's own; leave all as it was.
+
+    Both are shared by all threads of Python, so two fits at the same time would take numbers from each other.
+    """
+    with _TRAINING:
+        outside, numbers = torch.get_num_threads(), Numbers(device, of_rows)
+        if threads is not None:
+            torch.set_num_threads(threads)
+        try:
+            yield numbers
+        finally:
+            torch.set_num_threads(outside)
+            numbers.swap()
 
 
 def make_module(given: Any, features: int | None) -> nn.Module:

@@ -24,7 +24,7 @@ from plr.errors import CandidateError, DivergenceError
 from plr.learners.module.checkpoint import read_checkpoint, write_checkpoint
 from plr.learners.module.data import Source, TrainingBatch
 from plr.learners.module.forward import call_module, on_device
-from plr.learners.module.parts import seed_everything
+from plr.learners.module.parts import Numbers
 from plr.learners.module.settings import Settings
 from plr.losses import Squared
 from plr.torch import CandidateLoss, PosteriorLoss
@@ -34,8 +34,6 @@ from plr.weighting.rule import NOTHING
 __all__ = ["Material", "Progress", "Together", "Training"]
 
 Floats = NDArray[np.float64]
-# Below this the noise of the validation rows has collapsed, as in the compiled network's own judgement.
-_NARROWEST = 1e-12
 
 
 class Together(Protocol):
@@ -63,6 +61,8 @@ class Material:
     scale : float
         Standard deviation of the labels as the module sees them; noise begins this wide.
     seed : int
+    numbers : Numbers
+        What the training draws from.
     fixed_epochs : int
         For so many epochs the weights are those of a start.
     callback : callable or None
@@ -74,6 +74,7 @@ class Material:
     validation: Source | None
     scale: float
     seed: int
+    numbers: Numbers
     fixed_epochs: int = 0
     callback: Callable[[int, int, float], object] | None = None
     together: Together | None = None
@@ -170,7 +171,7 @@ class Training:
     def _train_epoch(self, epoch: int) -> float:
         together = self._material.together
         apart = [together.number] if together is not None and together.number else []
-        seed_everything(self._device, self._material.seed, 1, epoch, *apart)
+        self._material.numbers.seed(self._material.seed, 1, epoch, *apart)
         self.net.train()
         total = weight = 0.0
         for step, batch in enumerate(self._material.source.batches(epoch)):
@@ -302,10 +303,9 @@ class Training:
         prediction, S = np.concatenate(predictions), CandidateSets.concatenate(sets)
         rule = Rule(self._noise, Squared())
         log_q = np.concatenate(densities)
-        state = rule.initial_state(self.progress.noise)
-        state[MISSING] = self.progress.missing
+        state = rule.initial_state(self._material.scale)
+        state[SCALE], state[MISSING] = self.progress.noise, self.progress.missing
         state = rule.update_scale(prediction, S, state, rule.evaluate(prediction, S, state, log_q).weights)
-        state[SCALE] = max(state[SCALE], _NARROWEST)
         self.progress.noise, self.progress.missing = float(state[SCALE]), float(state[MISSING])
         return -float(rule.evidence(prediction, S, state, log_q).mean())
 

@@ -76,7 +76,6 @@ class Plan(NamedTuple):
     """For so many epochs the weights are those of the start."""
     learn_scale: bool
     learn_missing: bool
-    lowest_scale: float
     patience: int
     """Stop after so many epochs without a better one; 0: never."""
     stop_rule: int
@@ -299,7 +298,7 @@ def _mean_evidence(stages: Stages, monitor: Monitor) -> float:
     if monitor.state[MISSING] > 0.0:
         met = row_total(monitor.weights, 0, sets.values.size) / monitor.buffer.size
     if met > 0.0:
-        monitor.state[SCALE] = next_scale(monitor.noise, _mean(monitor.buffer) / met, 1e-12)
+        monitor.state[SCALE] = next_scale(monitor.noise, _mean(monitor.buffer) / met, monitor.state)
     if monitor.learn_missing:
         monitor.state[MISSING] = next_missing(met)
     stages.evidence(
@@ -374,7 +373,7 @@ def train(
         memory.history[epoch] = memory.totals[0] / memory.totals[1]
         if plan.learn_scale:
             if memory.totals[3] > 0.0:
-                memory.state[SCALE] = next_scale(formula, memory.totals[2] / memory.totals[3], plan.lowest_scale)
+                memory.state[SCALE] = next_scale(formula, memory.totals[2] / memory.totals[3], memory.state)
             if plan.learn_missing and not use_fixed:
                 # A start's weights sum to one and say nothing about it.
                 memory.state[MISSING] = next_missing(memory.totals[3] / memory.totals[1])

@@ -185,7 +185,6 @@ def train_network(
         settings.fixed_epochs if sets.fixed.size else 0,
         rule.learns_scale,
         rule.learns_missing,
-        1e-6 * settings.initial_scale,
         settings.patience if validation is not None else 0,
         settings.stop_rule,
     )
