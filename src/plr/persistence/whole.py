@@ -49,6 +49,7 @@ ATTRIBUTES: dict[str, Check] = {
     "feature_names_in_": strings,
     "columns_": optional(a(KINDS["columns"].home)),
     "calibration_": optional(a(KINDS["calibration"].home)),
+    "diagnosis_": optional(a(KINDS["diagnosis"].home)),
     "start_weights_": optional(floats(1)),
     "candidate_probabilities_": floats(1),
     "_identified": optional(a(KINDS["identification"].home)),
@@ -61,7 +62,7 @@ OF_ROWS = ("start_weights_", "candidate_probabilities_", "_identified")
 TRANSIENT = ("_training", "_given")
 """What no file holds: the training rows themselves."""
 
-_NOT_ALWAYS = {"n_features_in_", "feature_names_in_", "columns_", "calibration_", *OF_ROWS}
+_NOT_ALWAYS = {"n_features_in_", "feature_names_in_", "columns_", "calibration_", "diagnosis_", *OF_ROWS}
 
 
 def make_regressor(parameters: dict[str, Any], attributes: dict[str, Any]) -> PartialLabelRegressor:
@@ -74,7 +75,11 @@ def make_regressor(parameters: dict[str, Any], attributes: dict[str, Any]) -> Pa
         require(ATTRIBUTES[name](value), f"its {name} is not what it should be")
     _check_columns(attributes)
     regressor = PartialLabelRegressor(**parameters)
-    found = dict.fromkeys(("start_weights_", "_identified", "calibration_")) | attributes | dict.fromkeys(TRANSIENT)
+    found = (
+        dict.fromkeys(("start_weights_", "_identified", "calibration_", "diagnosis_"))
+        | attributes
+        | dict.fromkeys(TRANSIENT)
+    )
     for name, value in found.items():
         setattr(regressor, name, value)
     return regressor
