@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning as _ConvergenceWarning
 from sklearn.exceptions import NotFittedError as _NotFittedError
 
 __all__ = [
+    "AmbiguousDataWarning",
     "CandidateError",
     "ClusterError",
     "ConvergenceWarning",
@@ -118,6 +119,10 @@ class ClusterError(PlrError, RuntimeError):
 
 class PlrWarning(UserWarning):
     """Base of every warning plr gives."""
+
+
+class AmbiguousDataWarning(PlrWarning):
+    """A model was fitted to data that cannot tell which candidates are true."""
 
 
 class ConvergenceWarning(PlrWarning, _ConvergenceWarning):

@@ -17,8 +17,16 @@ from sklearn.utils.validation import _num_samples
 
 from plr._checks import check_features, check_groups, check_sample_weight, check_seed, is_plain_target
 from plr.candidates import CandidateSets, as_candidate_sets
-from plr.errors import CandidateError, FewRowsWarning, LengthError, NotFittedError, ParameterError
-from plr.identified import Identification, identification
+from plr.diagnosis import Diagnosis, diagnose_fit
+from plr.errors import (
+    AmbiguousDataWarning,
+    CandidateError,
+    FewRowsWarning,
+    LengthError,
+    NotFittedError,
+    ParameterError,
+)
+from plr.identified import Identification, identification, shared
 from plr.learners import Committee, Fitted, Learner, Task
 from plr.learners.columns import Columns
 from plr.learners.folds import check_folds, out_of_fold
@@ -95,6 +103,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     candidate_probabilities_ : ndarray, one entry per candidate of the training rows
         How probable each is to be the true one by the fitted model, flat. The model has seen these rows; ``identify()``
         asks models that have not.
+    diagnosis_ : Diagnosis or None
+        Whether the data can tell which candidates are true, by a quick look; None where no row has several. Where it
+        cannot, ``fit`` warns, and candidates that fit equally well get probabilities by their prior. `plr.check` looks
+        more closely.
     calibration_ : Calibration or None
         How far true labels are from predictions; None until `calibrate` or `predict_interval` is called.
     n_iter_ : int
@@ -221,6 +233,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             judged = prediction
         noise = fit_noise(judged, S, family, weight, threads, trained.task.false_labels, unseen_scale(model))
 
+        probabilities = noise.probabilities(prediction, S, threads, row_scale(model, X))
+        diagnosis = diagnose_fit(task, prediction, probabilities)
+
         for name in ("n_features_in_", "feature_names_in_", "columns_"):
             if hasattr(probe, name):
                 setattr(self, name, getattr(probe, name))
@@ -233,7 +248,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.noise_: NoiseModel = noise
         self.noise_scale_ = noise.scale
         self.missing_share_ = noise.missing
-        self.candidate_probabilities_ = noise.probabilities(prediction, S, threads, row_scale(model, X))
+        self.candidate_probabilities_ = shared(probabilities, S, diagnosis)
+        self._take(diagnosis)
         self._training: Task | None = replace(trained.task, callback=None)
         self._given: CandidateSets | None = S
         self._identified: Identification | None = None
@@ -243,6 +259,12 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self._row_digests: NDArray[np.uint64] | None = None
         self.calibration_: Calibration | None = None
         return self
+
+    def _take(self, diagnosis: Diagnosis | None) -> None:
+        """Keep what was found about the data, and warn where it cannot tell which candidates are true."""
+        self.diagnosis_ = diagnosis
+        if diagnosis is not None and diagnosis.caution:
+            warnings.warn(diagnosis.caution, AmbiguousDataWarning, stacklevel=3)
 
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row.
@@ -384,7 +406,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     def _identify_new(self, prediction: Floats, sets: CandidateSets, relative: Floats | None) -> Identification:
         """Say which candidates are true, by predictions that were made without looking at them."""
-        return identification(self.noise_, prediction, sets, relative)
+        return identification(self.noise_, prediction, sets, relative, diagnosis=self.diagnosis_)
 
     def _identify_training_rows(self) -> Identification:
         task, S = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
@@ -397,7 +419,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         family = self.weighting_ if isinstance(self.weighting_, Posterior) else None
         relative = unseen_scale(self.model_)
         noise = fit_noise(prediction, S, family, task.sample_weight, false_labels=task.false_labels, relative=relative)
-        return identification(noise, prediction, S, relative, getattr(self.model_, "unseen_weights", None))
+        drawn = getattr(self.model_, "unseen_weights", None)
+        return identification(noise, prediction, S, relative, drawn, self.diagnosis_)
 
     def _training_rows(self, instead: str) -> tuple[Task, CandidateSets]:
         """Return what was learned from, and the sets by the priors that the user gave, without what a start added."""

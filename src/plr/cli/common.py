@@ -28,8 +28,10 @@ __all__ = [
     "Watch",
     "add_columns",
     "as_written",
+    "caution_of",
     "check_different",
     "check_new_names",
+    "diagnosis_of",
     "digest",
     "emit",
     "listed",
@@ -38,6 +40,7 @@ __all__ = [
     "places_of",
     "read_sets",
     "spelled_as_options",
+    "tell_caution",
     "tell_columns",
     "to_stdout",
     "working",
@@ -66,7 +69,7 @@ def note(text: str) -> None:
 @contextmanager
 def spelled_as_options() -> Iterator[None]:
     """Let messages about parameters speak of the options that set them, and warnings be one line each, told once."""
-    from plr.errors import ParameterError, PlrWarning
+    from plr.errors import AmbiguousDataWarning, ParameterError, PlrWarning
 
     told: set[str] = set()
 
@@ -84,6 +87,8 @@ def spelled_as_options() -> Iterator[None]:
         for kind in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning):
             warnings.simplefilter("ignore", kind)
         warnings.filterwarnings("ignore", r".* encountered in ", RuntimeWarning)
+        # Said with what was done, as all that a model knows about its data.
+        warnings.simplefilter("ignore", AmbiguousDataWarning)
         warnings.showwarning = show
         try:
             yield
@@ -210,6 +215,22 @@ class Trained:
     truth: str | None
     digest: str | None
     fingerprint: str | None = None
+
+
+def diagnosis_of(model: PartialLabelRegressor) -> dict[str, str] | None:
+    """Return what was found about the data a model was fitted to, for programs; None where nothing was."""
+    return None if model.diagnosis_ is None else model.diagnosis_.told()
+
+
+def caution_of(model: PartialLabelRegressor) -> str:
+    """Return what to know about a model that was fitted to data that cannot tell; empty where it can."""
+    return "" if model.diagnosis_ is None else model.diagnosis_.caution
+
+
+def tell_caution(model: PartialLabelRegressor) -> None:
+    """Say where a model was fitted to data that cannot tell which candidates are true."""
+    if caution := caution_of(model):
+        note(f"Caution: the model was fitted to data that cannot tell. {caution}")
 
 
 def load(path: Path, trusted: str | None = None, module: str | None = None) -> Trained:

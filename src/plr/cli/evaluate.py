@@ -266,7 +266,7 @@ class Comparison:
         same : bool
             Whether these are the very files the model was trained on, where it does not know its rows one by one.
         """
-        from plr.cli.common import note
+        from plr.cli.common import diagnosis_of, note, tell_caution
         from plr.errors import DataError, EmptySetError
 
         rows = self._errors.rows
@@ -303,6 +303,8 @@ class Comparison:
             note("No intervals: the model was fitted without (plr fit --no-intervals).")
         if self._target:
             found["identification"] = self._choices.figures()
+        found["diagnosis"] = diagnosis_of(self._trained.model)
+        tell_caution(self._trained.model)
         return found
 
 
@@ -323,7 +325,7 @@ def _trained_on_in_words(found: dict[str, Any]) -> list[str]:
 
 
 def _in_words(found: dict[str, Any]) -> list[str]:
-    from plr.report.truths import NEVER_AMONG
+    from plr.report.truths import NEVER_AMONG, promises_too_much
 
     skipped = f" ({found['rows_without_truth']} more have no truth)" if found["rows_without_truth"] else ""
     r2 = "not defined, all truths are equal" if found["r2"] is None else f"{found['r2']:.4f}"
@@ -357,6 +359,13 @@ def _in_words(found: dict[str, Any]) -> list[str]:
         lines.append(
             f"probabilities are off by {choice['calibration_error']:.3f} on average (expected calibration error)"
         )
+        if choice["rows_judged_with_several"] and promises_too_much(
+            choice["expected_with_several"], choice["accuracy_with_several"], choice["rows_judged_with_several"]
+        ):
+            lines.append(
+                f"the probabilities promise {choice['expected_with_several']:.1%} right choices, far more than there "
+                "are: do not take the choices as labels"
+            )
         lacking = choice["rows"] - choice["rows_with_truth_among_candidates"]
         if lacking:
             lines.append(f"{lacking} rows are not judged so: their truth is not among the candidates")

@@ -180,11 +180,18 @@ def fit_command(
         return
     if "rows_held_out" in done:
         tell_done(done, out)
+        _tell_caution(done)
         return
     typer.echo(f"Wrote {out}: a model of {done['rows']} rows, {len(done['features'])} features, {done['seconds']:g} s.")
     typer.echo(f"True values scatter by about {done['noise_scale']:.4g} around its predictions.")
     for line in _doubt_in_words(done["doubt"], identified):
         typer.echo(line)
+    _tell_caution(done)
+
+
+def _tell_caution(done: dict[str, Any]) -> None:
+    if done["caution"]:
+        typer.echo(f"Caution: {done['caution']}")
 
 
 def fit(
@@ -211,8 +218,10 @@ def fit(
     from plr.cli.answers import answer_names, check_fits_format, count_doubt, write_answers
     from plr.cli.common import (
         Watch,
+        caution_of,
         check_different,
         check_new_names,
+        diagnosis_of,
         digest,
         note,
         places_of,
@@ -347,6 +356,8 @@ def fit(
         "features": list(features.names),
         "noise_scale": float(model.noise_scale_),
         "doubt": doubt,
+        "diagnosis": diagnosis_of(model),
+        "caution": caution_of(model),
         "seconds": watch.seconds,
     }
 

@@ -149,7 +149,7 @@ def fit_folder(
 ) -> dict[str, Any]:
     """Train on a folder in batches, and write the model; return what was done."""
     from plr import save_model
-    from plr.cli.common import Watch, note, tell_columns, working
+    from plr.cli.common import Watch, caution_of, diagnosis_of, note, tell_columns, working
     from plr.cli.modules import read_module, short_name, try_module
     from plr.cli.parts import check_module, make_regressor
     from plr.cli.roles import read_roles
@@ -236,6 +236,8 @@ def fit_folder(
         "features": list(features.names),
         "noise_scale": float(model.noise_scale_),
         "doubt": None,
+        "diagnosis": diagnosis_of(model),
+        "caution": caution_of(model),
         "peak_memory": peak,
         "peak_memory_before": before,
         "disk": found.copied,

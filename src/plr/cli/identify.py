@@ -115,10 +115,12 @@ def identify(
         as_written,
         check_different,
         check_new_names,
+        diagnosis_of,
         digest,
         emit,
         load,
         note,
+        tell_caution,
         to_stdout,
         working,
     )
@@ -162,12 +164,14 @@ def identify(
         chosen = MostDoubtful(doubtful, prefix + "probability")
         chosen.add(table)
         table = chosen.table(table)
+    tell_caution(trained.model)
     names = [prefix + name for name in new]
     done: dict[str, Any] = {
         "out": None if out is None else str(out),
         "rows": table.num_rows,
         "columns": names,
         "doubt": doubt_of(found.counts),
+        "diagnosis": diagnosis_of(trained.model),
     }
     if out is not None or not rows:
         emit(table, out)
@@ -214,7 +218,7 @@ def _identify_folder(
     import pyarrow as pa
 
     from plr.cli.answers import Judge, MostDoubtful, answer_fields, doubt_of
-    from plr.cli.common import add_columns, emit, load, note
+    from plr.cli.common import add_columns, diagnosis_of, emit, load, note, tell_caution
     from plr.cli.reading import RowReader
     from plr.cli.streams import Stream
     from plr.errors import EmptySetError
@@ -261,10 +265,12 @@ def _identify_folder(
             "Note: the model was trained on this very folder and has seen these candidates, which matters little where "
             "rows are many."
         )
+    tell_caution(trained.model)
     if doubtful is not None:
         if out is not None or not rows:
             emit(table.cast(stream.schema), out)
         else:
             done |= {name: table[name].to_pylist() for name in names}
     done["doubt"] = doubt_of(done.pop("counts"))
+    done["diagnosis"] = diagnosis_of(trained.model)
     return done

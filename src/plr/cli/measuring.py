@@ -87,7 +87,7 @@ class Choices:
         self._precision = precision
         self._counts = np.zeros(4, dtype=np.int64)
         self._right = np.zeros(2, dtype=np.int64)
-        self._chance = 0.0
+        self._chance = self._expected = 0.0
         self._bins = np.zeros((3, _BINS))
 
     def add(self, found: Any, sets: CandidateSets, y: Floats) -> None:
@@ -103,6 +103,7 @@ class Choices:
         self._counts += [len(sets), several.sum(), judged.sum(), told.sum()]
         self._right += [right[judged].sum(), right[told].sum()]
         self._chance += float((1.0 / sets.sizes[told]).sum())
+        self._expected += float(found.probability[told].sum())
         self._bins += [
             np.bincount(bins, minlength=_BINS),
             np.bincount(bins, probabilities, _BINS),
@@ -122,6 +123,7 @@ class Choices:
             "accuracy": float(self._right[0] / judged) if judged else None,
             "accuracy_with_several": float(self._right[1] / told) if told else None,
             "by_chance_with_several": self._chance / told if told else None,
+            "expected_with_several": self._expected / told if told else None,
             "calibration_error": float(np.abs(said - came).sum() / counts.sum()) if judged else None,
             "calibration": [
                 {"candidates": int(count), "said": float(one / count), "true": float(other / count)}

@@ -98,7 +98,18 @@ def predict(
 ) -> dict[str, Any]:
     """Read a table, predict, write; return what was done, with all new cells where ``rows`` and there is no file."""
     from plr.cli.answers import check_fits_format
-    from plr.cli.common import add_columns, as_written, check_different, check_new_names, emit, load, to_stdout, working
+    from plr.cli.common import (
+        add_columns,
+        as_written,
+        check_different,
+        check_new_names,
+        diagnosis_of,
+        emit,
+        load,
+        tell_caution,
+        to_stdout,
+        working,
+    )
     from plr.cli.reading import features_of
     from plr.cli.tables import check_output, read_table_and_texts
     from plr.errors import ParameterError
@@ -123,7 +134,13 @@ def predict(
         X = features_of(trained, table, data)
         made = predictions(trained, X, model, interval, guaranteed)
     new = {prefix + name: values for name, values in made.items()}
-    done: dict[str, Any] = {"out": None if out is None else str(out), "rows": table.num_rows, "columns": list(new)}
+    tell_caution(trained.model)
+    done: dict[str, Any] = {
+        "out": None if out is None else str(out),
+        "rows": table.num_rows,
+        "columns": list(new),
+        "diagnosis": diagnosis_of(trained.model),
+    }
     if out is not None or not rows:
         emit(add_columns(as_written(table, texts, out), new, data), out)
     else:
@@ -167,7 +184,7 @@ def _predict_folder(
 ) -> dict[str, Any]:
     import pyarrow as pa
 
-    from plr.cli.common import add_columns, load
+    from plr.cli.common import add_columns, diagnosis_of, load, tell_caution
     from plr.cli.reading import RowReader
     from plr.cli.streams import Stream
     from plr.streaming.mapping import Made
@@ -187,5 +204,6 @@ def _predict_folder(
 
     done = stream.run("Predicting", make)
     stream.tell(reader.notes())
+    tell_caution(trained.model)
     del done["counts"]
-    return {**done, "columns": names}
+    return {**done, "columns": names, "diagnosis": diagnosis_of(trained.model)}

@@ -53,17 +53,17 @@ def read_roles(table: pa.Table, data: Path, asked: dict[str, str | None]) -> Rol
         for role in ("ignore", "truth", "prior", "weights", "groups"):
             if name in getattr(roles, role):
                 raise ParameterError(f"The column {name!r} is named by --target and by --{role}; it can be only one.")
-    if roles.target and not roles.truth:
-        for name in _given_away(table, roles):
-            note(
-                f"Note: the column {name!r} equals one of the candidates in nearly every row. If it is the true label, "
-                f"say --truth {name}: as a feature it gives the answer away."
-            )
+    for name in _given_away(table, roles) if roles.target else []:
+        instead = f"--ignore {name}" if roles.truth else f"--truth {name}"
+        note(
+            f"Note: the column {name!r} equals one of the candidates in nearly every row that has it. If it is the true "
+            f"label, say {instead}: as a feature it gives the answer away."
+        )
     return roles
 
 
 def _given_away(table: pa.Table, roles: Roles) -> list[str]:
-    """Return features that look like the true label: in nearly every row they are one of its candidates."""
+    """Return features that look like the true label: wherever they are filled in, they are one of the candidates."""
     import numpy as np
     import pyarrow as pa
 
@@ -79,17 +79,17 @@ def _given_away(table: pa.Table, roles: Roles) -> list[str]:
     if not numbers:
         return []
     try:
-        sets = read_candidates(some, roles.target)
+        sets = read_candidates(some, roles.target, empty="drop")
     except PlrError:
         # Whoever needs the sets says what is wrong with them, and where.
         return []
     several = sets.sizes > 1
-    if several.sum() < _LEAST_ROWS:
-        return []
     found = []
     for name in numbers:
         value = some[name].to_numpy().astype(float)
+        value = value if sets.kept is None else value[sets.kept]
+        told = several & ~np.isnan(value)
         equal = np.logical_or.reduceat(sets.values == value[sets.row_index], sets.offsets[:-1])
-        if equal[several].mean() > _NEARLY_ALL:
+        if told.sum() >= _LEAST_ROWS and equal[told].mean() > _NEARLY_ALL:
             found.append(name)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plr._parameters import check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
@@ -17,21 +18,28 @@ from plr.diagnosis.ambiguity import (
     spread_of,
     values_together,
 )
-from plr.diagnosis.findings import Diagnosis
-from plr.diagnosis.relations import Relation, find_relations
-from plr.diagnosis.signal import Signal, follows_one_of_two, measure_signal
-from plr.errors import CandidateError, LengthError
+from plr.diagnosis.findings import ENOUGH_ROWS, Diagnosis
+from plr.diagnosis.relations import Relation, find_relations, further_relations
+from plr.diagnosis.signal import Signal, is_plain, measure_signal
+from plr.diagnosis.twins import always_one_side, follows_one_of_two, telling_rows
+from plr.errors import CandidateError, LengthError, PlrError
 from plr.learners.base import Task
 
-__all__ = ["Diagnosis", "Odd", "Relation", "Signal", "Together", "check"]
+__all__ = ["Diagnosis", "Odd", "Relation", "Signal", "Together", "check", "diagnose", "diagnose_fit"]
 
+Floats = NDArray[np.float64]
+
+# Rows that features are looked at on, and after a fit their number times that of the columns.
+_ROWS, _MOST_CELLS = 5_000, 500_000
 # Rows that pairs of values are counted in.
 _MOST_ROWS = 20_000
 # From this share of the rows on, a relation is one of the whole table.
 _EVERYWHERE = 0.9
+# Priors as near to each other say nothing, nor do those of fewer rows.
+_SAME_PRIOR, _FEW_PRIORS = 1e-3, 0.02
 
 
-def check(X: Any, S: Any, *, rows: int = 5_000, random_state: int = 0) -> Diagnosis:
+def check(X: Any, S: Any, *, rows: int = _ROWS, random_state: int = 0) -> Diagnosis:
     """Look at candidate sets before fitting: how ambiguous they are, and whether features can tell which one is true.
 
     Parameters
@@ -62,8 +70,30 @@ def check(X: Any, S: Any, *, rows: int = 5_000, random_state: int = 0) -> Diagno
     check_integer("rows", rows, low=50)
     check_integer("random_state", random_state)
     sets = as_candidate_sets(S)
-    task = _task(X, sets, random_state)
-    random = np.random.default_rng(random_state)
+    matrix, categorical = as_matrix(X)
+    if len(matrix) != len(sets):
+        raise LengthError(f"X has {len(matrix)} rows and S {len(sets)}; they must agree.")
+    if len(sets) == 0:
+        raise CandidateError("There are no rows to look at; give at least one.")
+    return diagnose(_task(matrix, sets, categorical, random_state), rows=rows)
+
+
+def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = None, quick: bool = False) -> Diagnosis:
+    """Look at a task: what `check` does before fitting, and the regressor after it.
+
+    Parameters
+    ----------
+    task : Task
+        Features as a matrix, and the candidate sets.
+    rows : int
+        Rows that features are looked at on, at most.
+    probabilities : ndarray, one entry per candidate, optional
+        What a fitted model makes of the candidates: it shows whether twins are always taken on the same side.
+    quick : bool, default=False
+        Whether to measure what features say only where nothing simpler shows that they say something, and where there
+        are enough rows for the absence of it to mean something.
+    """
+    sets, random = task.S, np.random.default_rng(task.seed)
     once = sets.unique()
     spread = spread_of(once)
     looked_at = once if len(once) <= _MOST_ROWS else once[np.sort(random.permutation(len(once))[:_MOST_ROWS])]
@@ -72,7 +102,12 @@ def check(X: Any, S: Any, *, rows: int = 5_000, random_state: int = 0) -> Diagno
     labelled = labelled_rows(once, spread)
     part = _sample(task, once, rows, random)
     several = once.sizes > 1
-    twins = _twins(part, relations, float(np.mean(several)))
+    twins = _twins(part, relations, float(np.mean(several)), spread)
+    if twins is None and probabilities is not None:
+        twins = _twins_of_model(sets, probabilities, relations, float(np.mean(several)), spread)
+    alike = _all_alike(once)
+    plain = not alike and is_plain(part)
+    settled = twins is not None or alike or plain or len(sets) < ENOUGH_ROWS
     return Diagnosis(
         rows=len(sets),
         candidates=len(sets.values),
@@ -80,6 +115,7 @@ def check(X: Any, S: Any, *, rows: int = 5_000, random_state: int = 0) -> Diagno
         labelled_rows=int(labelled.sum()),
         rows_with_duplicates=int((once.sizes < sets.sizes).sum()),
         rows_all_equal=int(((once.sizes == 1) & (sets.sizes > 1)).sum()),
+        all_alike=alike,
         spread=spread,
         ambiguity_degree=_degree(together, relations, float(np.mean(several))),
         recurring_values=recurring,
@@ -87,29 +123,62 @@ def check(X: Any, S: Any, *, rows: int = 5_000, random_state: int = 0) -> Diagno
         always_together=tuple(always_together(together)[:5]),
         relations=tuple(relations),
         twins=twins,
+        further_twins=() if twins is None else tuple(further_relations(looked_at, spread, twins, random)),
+        telling_rows=0 if twins is None else telling_rows(once, labelled, twins, spread),
         odd_values=tuple(odd_values(once)[:5]),
-        has_prior=sets.prior is not None,
-        signal=measure_signal(part),
+        has_prior=_says_something(once),
+        plain=plain,
+        signal=None if quick and settled else measure_signal(part),
     )
 
 
-def _task(X: Any, S: CandidateSets, seed: int) -> Task:
+def diagnose_fit(task: Task, prediction: Floats, probabilities: Floats) -> Diagnosis | None:
+    """Look at what a model was fitted to; None where there was nothing to identify.
+
+    Parameters
+    ----------
+    task : Task
+        The rows, with the priors that the user gave.
+    prediction, probabilities : ndarray
+        The model's prediction of each row, and the probability of each candidate.
+    """
+    counts = np.ones(len(task.S), dtype=bool) if task.sample_weight is None else task.sample_weight > 0
+    if (task.S.unique().sizes[counts] == 1).all():
+        return None
+    try:
+        matrix, categorical = (task.X, task.categorical) if _is_matrix(task.X) else as_matrix(task.X)
+    except (PlrError, TypeError, ValueError):
+        # Of texts and images, the prediction is what can be looked at: twins are functions of it too.
+        matrix, categorical = prediction[:, None], ()
+    sets = task.S
+    if not counts.all():
+        chosen = np.flatnonzero(counts)
+        probabilities = probabilities[counts[sets.row_index]]
+        matrix, sets = matrix[chosen], sets[chosen]
+    rows = int(np.clip(_MOST_CELLS // max(matrix.shape[1], 1), 500, _ROWS))
+    return diagnose(_task(matrix, sets, categorical, 0), rows=rows, probabilities=probabilities, quick=True)
+
+
+def as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
+    """Return features as numbers and codes of categories, and which columns are categories."""
     from plr._checks import check_features
     from plr.learners import Density
+
+    probe: Any = Density()
+    matrix = check_features(probe, X, probe, reset=True)
+    return matrix, () if probe.columns_ is None else probe.columns_.categorical
+
+
+def _is_matrix(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64
+
+
+def _task(X: Floats, S: CandidateSets, categorical: tuple[int, ...], seed: int) -> Task:
     from plr.losses import Squared
-    from plr.regressor import PartialLabelRegressor
     from plr.weighting import Posterior
     from plr.weighting.rule import Rule
 
-    probe = PartialLabelRegressor()
-    matrix = check_features(probe, X, Density(), reset=True)
-    if len(matrix) != len(S):
-        raise LengthError(f"X has {len(matrix)} rows and S {len(S)}; they must agree.")
-    if len(S) == 0:
-        raise CandidateError("There are no rows to look at; give at least one.")
-    columns = getattr(probe, "columns_", None)
-    categorical = () if columns is None else columns.categorical
-    return Task(matrix, S, Rule(Posterior(), Squared()), categorical=categorical, seed=seed)
+    return Task(X, S, Rule(Posterior(), Squared()), categorical=categorical, seed=seed)
 
 
 def _sample(task: Task, S: CandidateSets, rows: int, random: np.random.Generator) -> Task:
@@ -142,9 +211,38 @@ def _degree(together: list[Together], relations: list[Relation], several: float)
     return max(by_value, by_relation * several)
 
 
-def _twins(task: Task, relations: list[Relation], several: float) -> Relation | None:
+def _twins(task: Task, relations: list[Relation], several: float, spread: float) -> Relation | None:
     """Return the relation by which every row has two candidates that both are functions of the features, if any."""
-    for relation in relations:
-        if relation.kind != "digit" and relation.share * several >= _EVERYWHERE and len(task.S) >= 20:
-            return relation if follows_one_of_two(task, relation) else None
-    return None
+    relation = _everywhere(relations, several)
+    return relation if relation is not None and follows_one_of_two(task, relation, spread) else None
+
+
+def _twins_of_model(
+    S: CandidateSets, probabilities: Floats, relations: list[Relation], several: float, spread: float
+) -> Relation | None:
+    """Return the relation by which every row has two candidates of which a model always takes the same one, if any."""
+    relation = _everywhere(relations, several)
+    return relation if relation is not None and always_one_side(S, probabilities, relation, spread) else None
+
+
+def _everywhere(relations: list[Relation], several: float) -> Relation | None:
+    found = (relation for relation in relations if relation.kind != "digit")
+    return next((relation for relation in found if relation.share * several >= _EVERYWHERE), None)
+
+
+def _all_alike(S: CandidateSets) -> bool:
+    """Whether all rows have the same candidates, and more than one."""
+    size = int(S.sizes[0])
+    if size < 2 or (S.sizes != size).any():
+        return False
+    rows = np.sort(S.values.reshape(-1, size), axis=1)
+    return bool((rows == rows[0]).all())
+
+
+def _says_something(S: CandidateSets) -> bool:
+    """Whether there are priors that make some candidates likelier than others."""
+    if S.prior is None:
+        return False
+    starts = S.offsets[:-1]
+    apart = np.maximum.reduceat(S.prior, starts) - np.minimum.reduceat(S.prior, starts)
+    return bool(np.mean(apart > _SAME_PRIOR) >= _FEW_PRIORS)

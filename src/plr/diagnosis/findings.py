@@ -9,11 +9,23 @@ from plr.diagnosis.ambiguity import Odd, Together
 from plr.diagnosis.relations import Relation
 from plr.diagnosis.signal import CLEAR, Signal
 
-__all__ = ["Diagnosis"]
+__all__ = ["CANNOT_TELL", "ENOUGH_ROWS", "Diagnosis"]
+
+CANNOT_TELL = "cannot tell"
+"""The verdict on data that does not say which candidates are true."""
+
+ENOUGH_ROWS = 200
+"""With fewer rows, a quick look that finds nothing in the features has perhaps only overlooked it."""
 
 # A gain of so many times its error may be an accident; and a gain in log likelihood that is enough to begin with.
 _FAINT, _GOOD = 1.5, 0.15
-_FEW_ROWS, _FEW_LABELLED = 50, 0.02
+_FEW_ROWS, _LEAST_MEASURED, _FEW_LABELLED = 50, 20, 0.02
+_HEADLINES = {
+    "fine": "Fine: a model can learn from this data.",
+    "thin": "Thin: a model can be fitted, but check its answers.",
+    CANNOT_TELL: "This data cannot tell you which candidates are true.",
+    "not measured": "Nothing was found that would make it impossible to learn from this data.",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,6 +41,8 @@ class Diagnosis:
         Rows that are as good as labelled: one candidate, or several within a hundredth of the spread of all.
     rows_with_duplicates, rows_all_equal : int
         Rows that name a value more than once; and those whose candidates are all the same value.
+    all_alike : bool
+        Whether all rows have the same candidates, and more than one.
     spread : float
         How far apart the middle nine tenths of all candidates are.
     ambiguity_degree : float
@@ -44,12 +58,19 @@ class Diagnosis:
         Ratios, differences, lines and digits that tie candidates of a row to each other.
     twins : Relation or None
         A relation by which every row has two candidates that fit equally well.
+    further_twins : tuple of Relation
+        More such relations, where a row has more than two candidates that do.
+    telling_rows : int
+        Of the rows that are as good as labelled, those that say which of the twins is true.
     odd_values : tuple of Odd
         Values that recur far from all others.
     has_prior : bool
-        Whether candidates come with priors.
+        Whether candidates come with priors that make some likelier than others.
+    plain : bool
+        Whether features go with the candidates so plainly that a parabola through them shows it.
     signal : Signal or None
-        What features say about which candidate is true; None where it could not be measured.
+        What features say about which candidate is true; None where it could not be measured, or where a fit had no need
+        to: there, it is measured only if nothing simpler shows that features say something.
     """
 
     rows: int
@@ -58,6 +79,7 @@ class Diagnosis:
     labelled_rows: int
     rows_with_duplicates: int
     rows_all_equal: int
+    all_alike: bool
     spread: float
     ambiguity_degree: float
     recurring_values: int
@@ -65,14 +87,39 @@ class Diagnosis:
     always_together: tuple[Together, ...]
     relations: tuple[Relation, ...]
     twins: Relation | None
+    further_twins: tuple[Relation, ...]
+    telling_rows: int
     odd_values: tuple[Odd, ...]
     has_prior: bool
+    plain: bool
     signal: Signal | None
 
     @property
     def verdict(self) -> str:
-        """``"fine"``, ``"thin"`` or ``"cannot tell"``: whether a model can find out which candidates are true."""
+        """Whether a model can find out which candidates are true: ``"fine"``, ``"thin"`` or ``"cannot tell"``.
+
+        After a fit, which only looks for what makes it impossible, it may be ``"not measured"``.
+        """
         return self._judge()[0]
+
+    @property
+    def tied(self) -> tuple[Relation, ...]:
+        """The relations that tie candidates between which nothing in the data can tell; none where something can."""
+        return () if self.twins is None or self._can_tell_twins else (self.twins, *self.further_twins)
+
+    def told(self) -> dict[str, str]:
+        """Return the verdict, why and what to do, as programs are told beside other things."""
+        return {"verdict": self.verdict, "reason": self.reason, "advice": self.advice}
+
+    @property
+    def caution(self) -> str:
+        """What to know about a model that was fitted to data that cannot tell; empty where it can."""
+        if self.verdict != CANNOT_TELL:
+            return ""
+        found = f"{_HEADLINES[CANNOT_TELL]} {self.reason}"
+        if self.tied:
+            found += " The model has taken one of them: all its predictions and intervals may be those of the other."
+        return f"{found} {self.advice}"
 
     @property
     def reason(self) -> str:
@@ -86,12 +133,7 @@ class Diagnosis:
 
     def summary(self) -> str:
         """Return all of it in words."""
-        headline = {
-            "fine": "Fine: a model can learn from this data.",
-            "thin": "Thin: a model can be fitted, but check its answers.",
-            "cannot tell": "This data cannot tell you which candidates are true.",
-        }[self.verdict]
-        return "\n".join([headline, self.reason, self.advice, "", *self._facts()])
+        return "\n".join([_HEADLINES[self.verdict], self.reason, self.advice, "", *self._facts()])
 
     def __str__(self) -> str:
         return self.summary()
@@ -101,33 +143,58 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        return {"verdict": self.verdict, "reason": self.reason, "advice": self.advice, **asdict(self)}
+        return {**self.told(), **asdict(self)}
+
+    @property
+    def _can_tell_twins(self) -> bool:
+        return self.has_prior or self.telling_rows >= _FEW_LABELLED * self.rows
 
     def _judge(self) -> tuple[str, str, str]:
         labelled = self.labelled_rows / self.rows
         signal = self.signal
-        if self.spread == 0 and signal is None and self.rows >= _FEW_ROWS:
+        if self.spread == 0 and signal is None and labelled == 1 and self.rows >= _FEW_ROWS:
             return (
-                "cannot tell",
+                CANNOT_TELL,
                 "Nearly all candidates of all rows are the same value, so there is nothing to predict.",
                 "Check that this is the right column.",
             )
-        if signal is None:
+        if self.twins is not None and not self._can_tell_twins:
+            return (
+                CANNOT_TELL,
+                f"In {self.twins.share:.0%} of the rows {self.twins.words}, and both follow from the features equally "
+                "well: always taking the one or always the other fits the same.",
+                "Label some rows for certain (one in twenty helps), or say how likely each candidate is (a prior).",
+            )
+        if self.all_alike and self.rows >= _FEW_ROWS and not self.has_prior:
+            return (
+                CANNOT_TELL,
+                "All rows have the same candidates, so nothing tells which of them goes with which features.",
+                "Label some rows for certain, or say how likely each candidate is (a prior).",
+            )
+        if signal is None and self.rows >= _LEAST_MEASURED and self.spread > 0 and self.twins is None:
+            return (
+                "not measured",
+                "Features go with the candidates; how well they tell them apart was not measured."
+                if self.plain
+                else f"With {self.rows} rows a quick look could not tell whether features say nothing.",
+                "plr.check, or plr check, measures what features say.",
+            )
+        if signal is None and self.twins is None:
             return (
                 "thin",
                 f"With {self.rows} rows nothing can be said about whether features tell the candidates apart.",
                 "Collect more rows; some hundreds are a beginning.",
             )
-        if self.twins is not None and not self.has_prior and labelled < _FEW_LABELLED:
+        if signal is not None and not self.plain and signal.gain <= _FAINT * signal.gain_error:
+            if self.rows < ENOUGH_ROWS:
+                return (
+                    "thin",
+                    f"A quick look finds nothing that features say about the true values; with {self.rows} rows, it "
+                    "may have overlooked it.",
+                    "Fit it, and trust no answer that you have not checked; more rows or features would help.",
+                )
             return (
-                "cannot tell",
-                f"In {self.twins.share:.0%} of the rows {self.twins.words}, and both follow from the features equally "
-                "well: always taking the one or always the other fits the same.",
-                "Label some rows for certain (one in twenty helps), or say how likely each candidate is (a prior).",
-            )
-        if signal.gain < _FAINT * signal.gain_error:
-            return (
-                "cannot tell",
+                CANNOT_TELL,
                 "Knowing the features of a row does not make its candidates any likelier: they seem to say nothing "
                 "about the true values.",
                 "Add columns that have to do with the value, or more rows; more fitting will not help.",
@@ -139,12 +206,13 @@ class Diagnosis:
                 "Fit it as it is.",
             )
         if self.twins is not None:
-            held = "the priors" if self.has_prior else f"{self.labelled_rows} rows that are as good as labelled"
+            held = "the priors" if self.has_prior else f"{self.telling_rows} rows that are as good as labelled"
             return (
                 "thin",
                 f"In {self.twins.share:.0%} of the rows {self.twins.words}, and only {held} can tell which is true.",
                 "Fit it, and compare some answers with what you know for certain.",
             )
+        assert signal is not None
         found = (
             f"Features say something about the true values: on rows it had not seen, a quick estimate expects to be "
             f"right in {signal.expected_right:.0%} of the rows with several candidates (by chance {signal.chance:.0%})"
@@ -153,7 +221,9 @@ class Diagnosis:
         if signal.gain < CLEAR * signal.gain_error:
             return (
                 "thin",
-                "If features say anything about the true values, then so little that a quick look may be mistaken.",
+                "Features go with the candidates, but a quick estimate cannot make much of it."
+                if self.plain
+                else "If features say anything about the true values, so little that a quick look may be mistaken.",
                 "Fit it, and trust no answer that you have not checked; more rows or features would help.",
             )
         if signal.gain < _GOOD or lift < 0.1 or self.rows < _FEW_ROWS:

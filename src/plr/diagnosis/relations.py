@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 
-__all__ = ["Pairs", "Relation", "find_relations", "pairs_of"]
+__all__ = ["Pairs", "Relation", "find_relations", "further_relations", "pairs_of"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -25,6 +25,9 @@ _MOST_OF_A_ROW = 40
 _LEAST_SHARE, _LEAST_EXCESS, _TIMES_CHANCE, _LEAST_ROWS = 0.2, 0.15, 3.0, 10
 # How closely values are compared, coarse to fine: readings are rounded, computed ones are not.
 _WIDTHS = (1e-2, 1e-3, 1e-5)
+# Lines are looked for by so many trials on so many rows, which finds them among up to six candidates a row.
+_TRIALS, _TRIED_ROWS, _MOST_PAIRS_OF_A_ROW = 600, 100, 15
+_MOST_FURTHER = 6
 
 _RATIOS = {
     2.20462: "kilograms and pounds",
@@ -84,6 +87,25 @@ class Relation:
     by_chance: float
     words: str
 
+    @property
+    def line(self) -> tuple[float, float]:
+        """Slope and offset of the line that leads from one candidate to the other."""
+        return (1.0, self.value) if self.kind == "difference" else (self.value, self.offset)
+
+    def near(self, found: Floats, wanted: Floats, spread: float) -> NDArray[np.bool_]:
+        """Whether candidates are as near to where the relation wants them as readings that are rounded can be."""
+        exact = _WIDTHS[0] * (np.abs(wanted) if self.kind == "ratio" else spread)
+        return np.asarray(np.abs(found - wanted) <= (exact / 2 if self.kind == "line" else exact))
+
+    def holds(self, pairs: Pairs, spread: float) -> NDArray[np.bool_]:
+        """Whether it holds between the two of each pair."""
+        slope, offset = self.line
+        low, high = pairs.low, pairs.high
+        if self.kind == "ratio":
+            # Of two negative numbers, the larger one is nearer to zero.
+            low, high = np.where(low < 0, high, low), np.where(low < 0, low, high)
+        return self.near(high, slope * low + offset, spread)
+
 
 def pairs_of(S: CandidateSets, random: np.random.Generator) -> Pairs:
     """Return pairs of different candidates, of as many rows as there is time for, drawn at random."""
@@ -132,7 +154,7 @@ def find_relations(S: CandidateSets, spread: float, random: np.random.Generator)
     ]
     kept = [relation for relation in found if relation is not None]
     if not any(relation.share >= 0.9 for relation in kept):
-        line = _line(pairs, spread)
+        line = _line(pairs, dealt, spread)
         kept += [] if line is None else [line]
     # Of equals, digits come last: where values differ by 20 throughout, one digit of them differs as a consequence.
     kept.sort(key=lambda relation: (round(relation.by_chance - relation.share, 1), relation.kind == "digit"))
@@ -236,22 +258,61 @@ def _one_digit_share(pairs: Pairs) -> float:
     return float(np.mean(np.abs(scaled - np.round(scaled)) < 1e-6))
 
 
-def _line(pairs: Pairs, spread: float) -> Relation | None:
-    """Return the straight line that leads from the smaller to the larger of two candidates, if there is one."""
-    alone = np.bincount(np.unique(pairs.row, return_inverse=True)[1])
-    if len(alone) < _LEAST_ROWS or np.mean(alone == 1) < 0.9 or len(pairs.low) > len(alone) * 1.1:
+def further_relations(S: CandidateSets, spread: float, known: Relation, random: np.random.Generator) -> list[Relation]:
+    """Return lines between candidates of nearly every row besides a known relation: °F where there are °C and K."""
+    pairs, found = pairs_of(S, random), [known]
+    dealt = pairs_of(CandidateSets(random.permutation(S.values), S.offsets), random)
+    while len(found) <= _MOST_FURTHER:
+        other = ~np.logical_or.reduce([relation.holds(pairs, spread) for relation in found])
+        rest = Pairs(pairs.low[other], pairs.high[other], pairs.row[other], pairs.rows)
+        line = _line(rest, dealt, spread)
+        if line is None:
+            break
+        found.append(line)
+    return found[1:]
+
+
+def _line(pairs: Pairs, dealt: Pairs, spread: float) -> Relation | None:
+    """Return the straight line that leads from the smaller to the larger of two candidates of nearly every row, if any.
+
+    Lines through one pair of a row and one of another are tried, and the one that most rows have a pair on is taken.
+    """
+    rows, place = np.unique(pairs.row, return_inverse=True)
+    if len(rows) < max(_LEAST_ROWS, 0.9 * pairs.rows) or len(pairs.low) > _MOST_PAIRS_OF_A_ROW * len(rows):
         return None
-    slopes = np.diff(pairs.high) / np.where(np.diff(pairs.low) == 0, np.nan, np.diff(pairs.low))
-    if not np.isfinite(slopes).any():
+    random = np.random.default_rng(0)
+    few = np.flatnonzero(np.isin(place, random.permutation(len(rows))[:_TRIED_ROWS]))
+    first, second = few[random.integers(len(few), size=(2, _TRIALS))]
+    apart = pairs.low[second] - pairs.low[first]
+    usable = np.abs(apart) > 0.02 * spread
+    first, second, apart = first[usable], second[usable], apart[usable]
+    slopes = (pairs.high[second] - pairs.high[first]) / apart
+    offsets = pairs.high[first] - slopes * pairs.low[first]
+    tried = Pairs(pairs.low[few], pairs.high[few], place[few], min(len(rows), _TRIED_ROWS))
+    best = max(
+        (
+            (_share_on(tried, slope, offset, spread), slope, offset)
+            for slope, offset in zip(slopes, offsets, strict=True)
+        ),
+        default=(0.0, 0.0, 0.0),
+    )
+    if best[0] < 0.8:
         return None
-    slope = float(np.nanmedian(slopes))
-    offset = float(np.median(pairs.high - slope * pairs.low))
-    share = float(np.mean(np.abs(pairs.high - slope * pairs.low - offset) < 0.005 * spread))
-    if share < 0.9:
+    slope, offset = best[1], best[2]
+    on = np.abs(pairs.high - slope * pairs.low - offset) < 0.01 * spread
+    slope, offset = (float(part) for part in np.polyfit(pairs.low[on], pairs.high[on], 1))
+    share, chance = _share_on(pairs, slope, offset, spread), _share_on(dealt, slope, offset, spread)
+    if share < 0.9 or share < _TIMES_CHANCE * chance:
         return None
     degrees = abs(slope - 1.8) < 0.02 and abs(offset - 32) < 1
     words = f"one is {slope:.6g} times the other plus {offset:.6g}"
-    return Relation("line", slope, offset, share, 0.0, words + (", as °F and °C are" if degrees else ""))
+    return Relation("line", slope, offset, share, chance, words + (", as °F and °C are" if degrees else ""))
+
+
+def _share_on(pairs: Pairs, slope: float, offset: float, spread: float) -> float:
+    """Return the share of rows that have a pair on a line."""
+    on = np.abs(pairs.high - slope * pairs.low - offset) < 0.005 * spread
+    return np.count_nonzero(np.bincount(pairs.row[on])) / pairs.rows
 
 
 def _named_ratio(ratio: float) -> str:

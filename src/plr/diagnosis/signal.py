@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.diagnosis.relations import Relation
 from plr.learners.base import Task
 from plr.learners.encoding import learn_encoding
 
-__all__ = ["CLEAR", "Signal", "follows_one_of_two", "measure_signal"]
+__all__ = ["CLEAR", "Signal", "is_plain", "measure_signal"]
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +20,7 @@ Floats = NDArray[np.float64]
 CLEAR = 3.0
 _SURE = 0.8
 _LEAST_ROWS = 20
+_FOLDS, _PENALTY, _MOST_COLUMNS = 5, 0.1, 500
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,36 @@ def measure_signal(task: Task) -> Signal | None:
     )
 
 
+def is_plain(task: Task) -> bool:
+    """Whether a parabola through the features plainly goes with the candidates, which takes milliseconds to see.
+
+    Their means in each row, as ranks, are predicted out of fold. This finds the many features that each say a little,
+    as in a straight line of ten of them, which forests of few rows overlook.
+    """
+    S, random = task.S, np.random.default_rng(task.seed)
+    if len(S) < _LEAST_ROWS:
+        return False
+    X = learn_encoding(task.X, task.categorical).apply(task.X)
+    X = X[:, random.permutation(X.shape[1])[:_MOST_COLUMNS]]
+    # Beyond some deviations a square says that a value is far out, and no more.
+    X = np.hstack([X, np.clip(X, -5.0, 5.0) ** 2 - 1.0])
+    mean = np.add.reduceat(S.values * S.prior_or_uniform, S.offsets[:-1])
+    rank = np.unique(mean, return_inverse=True)[1].astype(np.float64)
+    if np.ptp(rank) == 0.0:
+        return False
+    fold = random.permutation(len(S)) % _FOLDS
+    found = np.zeros(len(S))
+    for number in range(_FOLDS):
+        known, asked = X[fold != number], X[fold == number]
+        centre = known.mean(axis=0)
+        known, y = known - centre, rank[fold != number]
+        products = known.T @ known + _PENALTY * len(known) * np.eye(X.shape[1])
+        found[fold == number] = (asked - centre) @ np.linalg.solve(products, known.T @ (y - y.mean()))
+    if np.ptp(found) == 0.0:
+        return False
+    return bool(np.corrcoef(found, rank)[0, 1] * np.sqrt(len(S)) > CLEAR)
+
+
 def is_clear(difference: Floats) -> bool:
     """Whether a mean difference is no accident."""
     return bool(difference.mean() > CLEAR * difference.std(ddof=1) / np.sqrt(len(difference)))
@@ -104,31 +134,3 @@ def _log_likelihood(found: Any, S: CandidateSets) -> Floats:
     heights = mixture.mix(found.unseen or (), len(S))
     density = mixture.at(heights, S.row_index, mixture.target.apply(S.values))
     return np.log(np.add.reduceat(S.prior_or_uniform * density, S.offsets[:-1]))
-
-
-def follows_one_of_two(task: Task, relation: Relation) -> bool:
-    """Whether features predict the smaller of two related candidates so well that it is a function of them.
-
-    Then the larger one is a function too, and fits as well: nothing in the data says which of the two is true. Where
-    the truth is sometimes the smaller and sometimes the larger one, neither is.
-    """
-    from sklearn.ensemble import ExtraTreesRegressor
-
-    y, step = _smaller(task.S, relation)
-    X = learn_encoding(task.X, task.categorical).apply(task.X)
-    forest = ExtraTreesRegressor(100, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=task.seed)
-    forest.fit(X, y)
-    off = y - forest.oob_prediction_
-    # The median, since a few rows far off say nothing of the others.
-    return bool(np.median(np.abs(off)) < 0.2 * abs(step))
-
-
-def _smaller(S: CandidateSets, relation: Relation) -> tuple[Floats, float]:
-    """Return the smallest candidate of each row, on a scale on which related candidates are one step apart."""
-    low = np.minimum.reduceat(S.values, S.offsets[:-1])
-    if relation.kind == "ratio":
-        smallest = np.minimum.reduceat(np.abs(S.values), S.offsets[:-1])
-        return np.log(np.maximum(smallest, np.finfo(float).tiny)), float(np.log(relation.value))
-    if relation.kind == "difference":
-        return low, relation.value
-    return low, float(np.median(np.abs((relation.value - 1.0) * low + relation.offset)))

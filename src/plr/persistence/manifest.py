@@ -16,10 +16,19 @@ from plr.persistence.container import MANIFEST, Members, damaged
 __all__ = ["MODEL", "UPGRADES", "VERSION", "Difference", "differences", "make_manifest", "model_json", "read_parts"]
 
 FORMAT = "plr model"
-VERSION = 1
+VERSION = 2
 MODEL = "model.json"
 
-UPGRADES: dict[int, Callable[[dict[str, Any], Any], tuple[dict[str, Any], Any]]] = {}
+
+def _without_diagnosis(manifest: dict[str, Any], model: Any) -> tuple[dict[str, Any], Any]:
+    """Let what was identified before the data were looked at come without a word of caution."""
+    found = model["attributes"].get("_identified") if isinstance(model, dict) and "attributes" in model else None
+    if isinstance(found, dict) and isinstance(found.get("fields"), dict):
+        found["fields"].setdefault("caution", "")
+    return manifest, model
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any], Any], tuple[dict[str, Any], Any]]] = {1: _without_diagnosis}
 """For each older version, what makes a manifest and a model of the next one of them."""
 
 _LARGEST_MANIFEST, _LARGEST_MODEL = 64_000_000, 64_000_000

@@ -178,6 +178,13 @@ PART_KINDS = (
     Kind(
         "identification",
         "plr.identified:Identification",
-        {"index": integers(1), "value": _LINE, "probability": _LINE, "probabilities": _LINE, "missing": _LINE},
+        {
+            "index": integers(1),
+            "value": _LINE,
+            "probability": _LINE,
+            "probabilities": _LINE,
+            "missing": _LINE,
+            "caution": text,
+        },
     ),
 )

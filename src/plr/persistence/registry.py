@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from plr.persistence.boosters import LIGHTGBM_HOMES
 from plr.persistence.densities import DENSITY_KINDS
+from plr.persistence.diagnoses import DIAGNOSIS_KINDS
 from plr.persistence.models import MODEL_KINDS
 from plr.persistence.modules import MODULE_KINDS
 from plr.persistence.parts import PART_KINDS
 
 __all__ = ["CLASSES", "KINDS", "KINDS_BY_HOME", "REASONS"]
 
-KINDS = {kind.name: kind for kind in (*PART_KINDS, *MODEL_KINDS, *DENSITY_KINDS, *MODULE_KINDS)}
+KINDS = {kind.name: kind for kind in (*PART_KINDS, *MODEL_KINDS, *DENSITY_KINDS, *MODULE_KINDS, *DIAGNOSIS_KINDS)}
 """Fitted parts, by the names that files give them."""
 
 KINDS_BY_HOME = {

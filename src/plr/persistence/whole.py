@@ -50,6 +50,7 @@ ATTRIBUTES: dict[str, Check] = {
     "feature_names_in_": strings,
     "columns_": optional(a(KINDS["columns"].home)),
     "calibration_": optional(a(KINDS["calibration"].home)),
+    "diagnosis_": optional(a(KINDS["diagnosis"].home)),
     "start_weights_": optional(floats(1)),
     "candidate_probabilities_": floats(1),
     "_identified": optional(a(KINDS["identification"].home)),
@@ -64,8 +65,8 @@ OF_ROWS = ("start_weights_", "candidate_probabilities_", "_identified", "_out_of
 TRANSIENT = ("_training", "_given")
 """What no file holds: the training rows themselves."""
 
-_NOT_ALWAYS = {"n_features_in_", "feature_names_in_", "columns_", "calibration_", "_row_digests", *OF_ROWS}
-_NONE_UNLESS_GIVEN = ("start_weights_", "_identified", "_out_of_fold", "_row_digests", "calibration_")
+_NONE_UNLESS_GIVEN = ("start_weights_", "_identified", "_out_of_fold", "_row_digests", "calibration_", "diagnosis_")
+_NOT_ALWAYS = {"n_features_in_", "feature_names_in_", "columns_", *_NONE_UNLESS_GIVEN, *OF_ROWS}
 
 
 def make_regressor(parameters: dict[str, Any], attributes: dict[str, Any]) -> PartialLabelRegressor:

@@ -23,7 +23,7 @@ from plr.report.model_charts import (
 from plr.report.model_made import made
 from plr.report.model_page import ModelContent
 from plr.report.model_table import rows_section
-from plr.report.truths import NEVER_AMONG
+from plr.report.truths import NEVER_AMONG, promises_too_much
 from plr.training import effort_of_folds
 
 __all__ = ["sections_of"]
@@ -51,7 +51,9 @@ def summary(content: ModelContent) -> Markup:
     cards.append(_distance_card(content))
     if facts is not None and facts.checks is not None:
         cards.append(_truth_card(facts.checks, content))
-    return join([_lead(content, facts), element("div", *cards, class_="cards"), _next_steps(content, facts)])
+    caution = "" if content.model.diagnosis_ is None else content.model.diagnosis_.caution
+    verdict = [element("p", element("strong", "Caution: "), caution, class_="caution")] if caution else []
+    return join([*verdict, _lead(content, facts), element("div", *cards, class_="cards"), _next_steps(content, facts)])
 
 
 def _lead(content: ModelContent, facts: Facts | None) -> Markup:
@@ -153,12 +155,25 @@ def _next_steps(content: ModelContent, facts: Facts | None) -> Markup:
                     ]
                 )
             )
-        if doubtful > facts.several / 2:
+        wrong = (
+            facts.checks is not None
+            and facts.checks.right is not None
+            and promises_too_much(facts.expected or 0.0, facts.checks.right, facts.checks.several)
+        )
+        if wrong:
+            steps.append(
+                "The choices are right far less often than their probabilities say, as the known true values show: do "
+                "not take them as labels."
+            )
+        diagnosis = content.model.diagnosis_
+        if diagnosis is not None and diagnosis.caution:
+            steps.append(diagnosis.advice)
+        elif doubtful > facts.several / 2:
             steps.append(
                 "Most rows cannot be told. See with plr check whether this data can tell at all; other columns, or "
                 "fewer candidates, might help."
             )
-        if not doubtful:
+        if not doubtful and not wrong and not (diagnosis is not None and diagnosis.caution):
             steps.append("No row is left in doubt: the likeliest candidates can be taken as labels.")
     if content.rows is not None and not (content.rows.unseen or content.new):
         steps.append(

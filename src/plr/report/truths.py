@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEVER_AMONG", "Precision", "precision_of", "true_candidates"]
+__all__ = ["NEVER_AMONG", "Precision", "precision_of", "promises_too_much", "true_candidates"]
 
 Floats = NDArray[np.float64]
 
@@ -18,6 +18,20 @@ _SAME = 1e-9
 # Relative to a row's own truth: a candidate this near was probably only written otherwise.
 _NEAR = 1e-6
 _MOST_DECIMALS = 8
+
+
+# Choices may be right so much less often than expected, besides so many standard errors.
+_SLACK, _ERRORS = 0.05, 3.0
+
+
+def promises_too_much(expected: float, right: float, rows: int) -> bool:
+    """Whether choices are right far less often than their probabilities say, by more than an accident.
+
+    >>> promises_too_much(0.99, 0.4, 50), promises_too_much(0.99, 0.93, 50), promises_too_much(0.5, 0.0, 50)
+    (True, False, True)
+    """
+    error = (expected * (1.0 - expected) / max(rows, 1)) ** 0.5
+    return expected - right > _SLACK + _ERRORS * error
 
 
 class Precision(NamedTuple):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from plr._checks import check_seed
 from plr._parameters import check_number
+from plr.diagnosis import diagnose_fit
 from plr.errors import FeatureError, ParameterError
 from plr.learners import MLP, Fitted, Linear, Module
 from plr.learners.base import Report, Task
@@ -334,6 +335,12 @@ def _assemble(
     regressor._training = regressor._given = regressor._identified = None
     regressor._out_of_fold = regressor._row_digests = None
     regressor.calibration_ = None
+    sample = ready.sample
+    X = matrix(sample.X, ready.columns)
+    categorical = () if ready.columns is None else ready.columns.categorical
+    looked_at = Task(X, sample.S, parts.rule, sample_weight=sample.weight, categorical=categorical)
+    guess = model.predict(X)
+    regressor._take(diagnose_fit(looked_at, guess, noise.probabilities(guess, sample.S)))
     if intervals:
         task = Task(None, held.S, parts.rule, sample_weight=held.weight, false_labels=ready.density)
         regressor.calibration_ = learn_calibration(prediction, held.S, task)
