@@ -79,8 +79,9 @@ class TestEveryWidth:
     @every_other
     def test_kernels(self, setting):
         files = [str(path) for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.kernel" in path.read_text()]
-        done = run(setting, "-m", "pytest", "-q", "-n", "0", "-m", "kernel", "-p", "no:cacheprovider", *sorted(files))
-        assert done.returncode == 0, f"{done.stdout[-5000:]}\n{done.stderr[-2000:]}"
+        options = "-q", "-n", "0", "-m", "kernel", "-p", "no:cacheprovider", "--maxfail", "5", "--tb", "short"
+        done = run(setting, "-m", "pytest", *options, *sorted(files))
+        assert done.returncode == 0, f"{done.stdout[-5000:]}\n{done.stderr[:2000]}"
 
     @every_other
     def test_fits_agree_up_to_rounding(self, setting, tmp_path):
