@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose
 from plr import CandidateSets, PartialLabelRegressor
 from plr._registers import VARIABLE, VECTOR_BYTES, choose_vector_bytes, widest_vector_bytes
 from plr.errors import ParameterError
-from plr.learners import MLP, Boosting
+from plr.learners import MLP, Boosting, GaussianProcess
 from plr.learners.network._heads import DENSITY, Head
 from plr.learners.network.network import Settings, kernel_sets, train_network
 from plr.losses import Squared
@@ -63,7 +63,7 @@ def small_fits() -> dict[str, np.ndarray]:
     models = {f"mlp, {name}": (network, name) for name in WEIGHTINGS}
     models["linear"] = ("linear", "posterior")
     models["boosting"] = (Boosting(trees=10), "posterior")
-    models["gaussian_process"] = ("gaussian_process", "posterior")
+    models["gaussian_process"] = (GaussianProcess(chains=1, rounds=2, features=50), "posterior")
     found = {
         name: PartialLabelRegressor(learner, weighting, start=None, random_state=0).fit(X, S).predict(X)
         for name, (learner, weighting) in models.items()
@@ -79,20 +79,10 @@ class TestEveryWidth:
     @every_other
     def test_kernels(self, setting):
         files = [str(path) for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.kernel" in path.read_text()]
-        done = run(
-            setting,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            "0",
-            "-m",
-            "kernel and not slow",
-            "-p",
-            "no:cacheprovider",
-            *sorted(files),
-        )
-        assert done.returncode == 0, f"{done.stdout[-5000:]}\n{done.stderr[-2000:]}"
+        chosen = "-m", "kernel and not slow", "--maxfail", "5", "--tb", "short"
+        options = "-q", "-n", "0", "-p", "no:cacheprovider", *chosen
+        done = run(setting, "-m", "pytest", *options, *sorted(files))
+        assert done.returncode == 0, f"{done.stdout[-5000:]}\n{done.stderr[:2000]}"
 
     @every_other
     def test_fits_agree_up_to_rounding(self, setting, tmp_path):
