@@ -98,10 +98,22 @@ _KNOWN = {
     *_in("sklearn.tree._tree", "Tree"),
 }
 
-# Ways in which skops makes things that do no more than put numbers and names together.
+# How skops makes them, by how their names begin; the first that fits counts.
 _LOADERS = {
-    *("DTypeNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode", "MaskedArrayNode", "NdArrayNode"),
-    *("ObjectNode", "RandomGeneratorNode", "RandomStateNode", "SetNode", "TreeNode", "TupleNode", "TypeNode"),
+    "sklearn._loss._loss.": {"LossNode"},
+    "sklearn.tree._tree.": {"TreeNode"},
+    "sklearn.utils._bunch.": {"DictNode"},
+    "sklearn.": {"ObjectNode"},
+    "numpy.random.": {"RandomGeneratorNode", "RandomStateNode"},
+    "numpy.": {"DTypeNode", "FunctionNode", "MaskedArrayNode", "NdArrayNode", "TypeNode"},
+    "builtins.": {"DictNode", "JsonNode", "ListNode", "SetNode", "TupleNode", "TypeNode"},
+}
+# Compiled classes that take whatever they are given for their state, nothing at all included: what it consists of.
+_INDEX = [*["NdArrayNode"] * 4, *["JsonNode"] * 7, "ObjectNode", "JsonNode"]
+_STATES = {
+    "sklearn.neighbors._ball_tree.BallTree": _INDEX,
+    "sklearn.neighbors._kd_tree.KDTree": _INDEX,
+    "sklearn.metrics._dist_metrics.EuclideanDistance64": ["JsonNode", "NdArrayNode", "NdArrayNode"],
 }
 
 _MOST_MEMBERS = 200_000
@@ -135,14 +147,14 @@ def pack(value: Any, place: str) -> tuple[bytes, set[str]]:
 def unpack(content: bytes | bytearray, trusted: Sequence[str]) -> tuple[Any, set[str]]:
     """Make an object of what skops has written, if it names known or trusted types only; say whose types they are."""
     skops = _skops("The model holds a regressor in the format of skops")
-    types = _types_in(_check_archive(content))
+    types = _types_in(_check_archive(content), trusted)
     packages = _packages(types)
     data = bytes(content)
     try:
         unknown = set(skops.get_untrusted_types(data=data))
     except Exception as error:
         raise ForeignError("skops cannot read one of its regressors", packages, error) from error
-    unusual = {name for name, loader in types if name not in _KNOWN or loader not in _LOADERS}
+    unusual = {name for name, loader in types if name not in _KNOWN or not _is_usual(name, loader)}
     refused = sorted((unusual | (unknown - _KNOWN)) - set(trusted))
     if refused:
         names = ", ".join(repr(name) for name in refused)
@@ -187,27 +199,51 @@ def _skops(why: str) -> Any:
     return skops.io
 
 
-def _types_in(schema: Any) -> set[tuple[str, Any]]:
-    """Return the types that skops is told to make, and how; refuse an array that is named twice."""
-    types: set[tuple[str, Any]] = set()
+def _is_usual(name: str, loader: str) -> bool:
+    return loader in next((usual for start, usual in _LOADERS.items() if name.startswith(start)), ())
+
+
+def _types_in(schema: Any, trusted: Sequence[str] = ()) -> set[tuple[str, str]]:
+    """Return the types that skops is told to make, and how; refuse what would be made otherwise than it says."""
+    types: set[tuple[str, str]] = set()
+    made: dict[Any, Any] = {}
     files: dict[str, Any] = {}
     left = [schema]
     while left:
         part = left.pop()
         if isinstance(part, dict):
             if "__loader__" in part:
-                types.add((f"{part.get('__module__')}.{part.get('__class__')}", str(part["__loader__"])))
-            if isinstance(part.get("file"), str):
-                own = part.get("__id__")
-                # Each is read anew, so that a small file could fill the memory; one object keeps one array.
-                require(type(own) is int and files.setdefault(part["file"], own) == own, "an array is named twice")
+                name, loader = f"{part.get('__module__')}.{part.get('__class__')}", str(part["__loader__"])
+                types.add((name, loader))
+                own, file = part.get("__id__"), part.get("file")
+                # What has a number that was there before is not made, but is what was.
+                what = (name, loader, file, part.get("content") if loader == "JsonNode" else None)
+                require(type(own) is int and made.setdefault(own, what) == what, "two of its parts have one number")
+                # Each array is read anew, so that a small file could fill the memory.
+                require(file is None or files.setdefault(str(file), own) == own, "an array is named twice")
+                if name in _STATES and name not in trusted:
+                    _check_state(part, _STATES[name])
             left.extend(part.values())
         elif isinstance(part, list):
             left.extend(part)
     return types
 
 
-def _packages(types: set[tuple[str, Any]]) -> set[str]:
+def _check_state(part: dict[str, Any], wanted: list[str]) -> None:
+    state = part.get("content")
+    entries = state.get("content") if isinstance(state, dict) and state.get("__loader__") == "TupleNode" else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise MalformedError("an index of neighbours is none")
+    require([entry.get("__loader__") for entry in entries] == wanted, "an index of neighbours is none")
+    for entry in entries:
+        if entry["__loader__"] == "NdArrayNode":
+            right = (entry.get("__class__"), entry.get("type")) == ("ndarray", "numpy")
+            require(right, "an index of neighbours is none")
+        elif entry["__loader__"] == "ObjectNode":
+            require(entry.get("__class__") == "EuclideanDistance64", "an index of neighbours is none")
+
+
+def _packages(types: set[tuple[str, str]]) -> set[str]:
     return {name.partition(".")[0] for name, _ in types} - {"builtins", "collections"}
 
 

@@ -31,9 +31,9 @@ def _without_diagnosis(manifest: dict[str, Any], model: Any) -> tuple[dict[str, 
 UPGRADES: dict[int, Callable[[dict[str, Any], Any], tuple[dict[str, Any], Any]]] = {1: _without_diagnosis}
 """For each older version, what makes a manifest and a model of the next one of them."""
 
-_LARGEST_MANIFEST, _LARGEST_MODEL = 64_000_000, 64_000_000
-# Each costs some hundred bytes once it is read; in a file it may be two. So many there may be in every file, and beyond
-# that one for so many bytes of the file, which then is not much smaller than what is read.
+# So much there may be in every file, and more in one that is large itself. A part costs some hundred bytes once it is
+# read, and in a file it may be two.
+_LARGEST_MANIFEST, _LARGEST_MODEL, _LARGEST_SHARE = 8_000_000, 16_000_000, 2
 _MOST_PARTS, _BYTES_A_PART = 300_000, 40
 # Open ends count as ends: looked for from every quote, a missing one would take time without bound.
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
@@ -75,7 +75,9 @@ def _to_json(data: Any, most: int, what: str, beside: int) -> bytes:
         raise ModelFileError(
             f"{what} must be made of texts, finite numbers, lists and dictionaries: {error}."
         ) from error
-    parts, allowed = _count_parts(content), _most_parts(beside + len(content))
+    size = beside + len(content)
+    most = max(most, size // _LARGEST_SHARE)
+    parts, allowed = _count_parts(content), _most_parts(size)
     if len(content) > most or parts > allowed:
         raise ModelFileError(
             f"{what} is too large for a model file: {len(content):,} bytes in {parts:,} parts, where {most:,} bytes in "
@@ -137,7 +139,7 @@ def differences(manifest: dict[str, Any], modules: Iterable[str]) -> list[Differ
 
 def _parse_json(members: Members, name: str, most: int, digest: str | None = None) -> Any:
     """Return what a member of JSON holds, provided it is small enough to be taken apart."""
-    content = members.read(name, most)
+    content = members.read(name, max(most, members.total // _LARGEST_SHARE))
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
         raise damaged(members.path, f"the content of {name} is not what was written")
     if _count_parts(content) > _most_parts(members.total):
