@@ -139,6 +139,9 @@ def seeded_clone(regressor: Any, random: np.random.Generator) -> Any:
 
 def predictions(regressor: Any, X: Any, rows: int) -> Floats:
     """Return the regressor's predictions for X, which has so many rows, as one number per row."""
+    if rows == 0:
+        # Which scikit-learn's refuse to predict.
+        return np.empty(0)
     found = regressor.predict(X)
     try:
         values = np.asarray(found, dtype=np.float64)
