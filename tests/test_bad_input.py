@@ -7,13 +7,15 @@ import copy
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import StratifiedKFold
 
-from plr import CandidateSets, PartialLabelRegressor, errors
+from plr import CandidateSets, PartialLabelRegressor, check, errors
 from plr.candidates import as_candidate_sets
+from plr.candidates.text import parse_cells
 from plr.learners import MLP, Linear
 from plr.losses import Huber, Pointwise
 from plr.weighting import Custom, Posterior, Progressive
@@ -37,6 +39,9 @@ def with_entry(row, column, value):
     array[row, column] = value
     return array
 
+
+LAZY = pl.DataFrame(X, schema=["a", "b"]).lazy()
+HUGE = 10**400
 
 CASES = {
     "empty set": (lambda: fit(S=replaced(3, [])), errors.EmptySetError, r"row.* 3\b.*drop"),
@@ -195,6 +200,90 @@ CASES = {
     ),
     "random state as text": (lambda: fit(random_state="x"), errors.ParameterError, r"random_state"),
     "sparse X": (lambda: fit(X=sparse.csr_array(X)), errors.FeatureError, r"(?i)sparse"),
+    "cv that names a row that is not there": (
+        lambda: fit(cv=[([0, 1, 2], [3, 4, 5, 6]), ([3, 4, 5], [0, 1, 2])]).identify(),
+        errors.ParameterError,
+        r"test part of fold 0 in cv names row 6.* 0 to 5",
+    ),
+    "cv that trains on a row that is not there": (
+        lambda: fit(cv=[([0, 1, 2], [3, 4, 5]), ([3, 99], [0, 1, 2])], learner=Ridge()),
+        errors.ParameterError,
+        r"training part of fold 1 in cv names row 99",
+    ),
+    "cv that counts from the end": (
+        lambda: fit(cv=[([-1, 1, 2], [3, 4, 5]), ([3, 4, 5], [0, 1, 2])]).calibrate(),
+        errors.ParameterError,
+        r"row -1",
+    ),
+    "cv that is not whole": (
+        lambda: fit(cv=[([0, 1, 2], [3.5, 4, 5]), ([3, 4, 5], [0, 1, 2])]).identify(),
+        errors.ParameterError,
+        r"fold 0 in cv must be a list of whole numbers",
+    ),
+    "cv of nested lists": (
+        lambda: fit(cv=[([[0], [1]], [3, 4, 5]), ([3, 4, 5], [0, 1, 2])]).identify(),
+        errors.ParameterError,
+        r"whole numbers",
+    ),
+    "cv of texts": (lambda: fit(cv=[("ab", "cd")]).identify(), errors.ParameterError, r"whole numbers"),
+    "cv without training rows": (
+        lambda: fit(cv=[([], [3, 4, 5]), ([3, 4, 5], [0, 1, 2])], learner=Ridge()),
+        errors.ParameterError,
+        r"training part of fold 0 in cv is empty",
+    ),
+    "a million jobs": (lambda: fit(n_jobs=1_000_000), errors.ParameterError, r"n_jobs must be at most.*1000000"),
+    "no jobs": (lambda: fit(n_jobs=0), errors.ParameterError, r"n_jobs.*other than 0"),
+    "one and a half jobs": (lambda: fit(n_jobs=1.5), errors.ParameterError, r"n_jobs.*whole number.*1\.5"),
+    "jobs as text": (lambda: fit(n_jobs="x"), errors.ParameterError, r"n_jobs.*'x'"),
+    "callback that is no function": (
+        lambda: PartialLabelRegressor("linear").fit(X, S, callback=3),
+        errors.ParameterError,
+        r"callback must be a function.*got 3",
+    ),
+    "callback that is empty": (
+        lambda: PartialLabelRegressor("linear").fit(X, S, callback=[]),
+        errors.ParameterError,
+        r"callback must be a function",
+    ),
+    "lazy X": (lambda: fit(X=LAZY), errors.FeatureTypeError, r"X is a LazyFrame.*collect"),
+    "lazy X for a wrapped regressor": (lambda: fit(X=LAZY, learner=Ridge()), errors.FeatureTypeError, r"collect"),
+    "lazy X to predict": (lambda: fit().predict(LAZY), errors.FeatureTypeError, r"collect"),
+    "lazy X to check": (lambda: check(LAZY, S), errors.FeatureTypeError, r"collect"),
+    "lazy target": (lambda: fit(S=LAZY), errors.CandidateError, r"The target is a LazyFrame.*collect"),
+    "lazy target to score": (lambda: fit().score(X, LAZY), errors.CandidateError, r"collect"),
+    "lazy target to check": (lambda: check(X, LAZY), errors.CandidateError, r"collect"),
+    "lazy table": (lambda: CandidateSets.from_columns(LAZY, ["a"]), errors.CandidateError, r"collect"),
+    "lazy weights": (
+        lambda: PartialLabelRegressor("linear").fit(X, S, sample_weight=LAZY),
+        errors.ParameterError,
+        r"sample_weight is a LazyFrame",
+    ),
+    "whole number beyond floating point in X": (
+        lambda: fit(X=[*X[:5].tolist(), [1, HUGE]]),
+        errors.FeatureError,
+        r"(?s)beyond floating point.*about 401 digits in row 5, column 1; 1 in all\.$",
+    ),
+    "the same beside categories": (
+        lambda: fit(X=pd.DataFrame({"a": list("abcdef"), "b": [1, 2, 3, 4, 5, HUGE]})),
+        errors.FeatureError,
+        r"Column b has a whole number beyond floating point",
+    ),
+    "the same to predict": (lambda: fit().predict([[HUGE, 1]]), errors.FeatureError, r"beyond floating point"),
+    "the same in a set": (lambda: fit(S=replaced(4, [1, HUGE])), errors.CandidateError, r"too large.*row 4"),
+    "the same as a label": (lambda: fit(S=[1, 2, 3, HUGE, 5, 6]), errors.CandidateError, r"too large.*row 3"),
+    "the same in an array": (
+        lambda: fit(S=np.array([[1, 2]] * 5 + [[1, HUGE]], dtype=object)),
+        errors.CandidateError,
+        r"too large.*row 5, column 1",
+    ),
+    "the same as weight": (
+        lambda: PartialLabelRegressor("linear").fit(X, S, sample_weight=[HUGE] * 6),
+        errors.ParameterError,
+        r"sample_weight must be numbers",
+    ),
+    "the same as parameter": (lambda: fit(learner=Linear(alpha=HUGE)), errors.ParameterError, r"alpha.*401 digits"),
+    "the same as count": (lambda: fit(learner=MLP(epochs=HUGE)), errors.ParameterError, r"epochs.*401 digits"),
+    "the same as coverage": (lambda: fit().predict_interval(X, HUGE), errors.ParameterError, r"coverage.*401 digits"),
     "labels beyond float64": (lambda: fit(S=replaced(0, [-1.7e308, 1.7e308])), errors.TargetScaleError, r"span"),
 }
 
@@ -289,3 +378,80 @@ def test_a_million_candidates_in_one_row_are_not_padded():
     sets = CandidateSets.from_lists(big_row())
     with pytest.raises(errors.InfeasibleError, match=r"row 2\b"):
         np.asarray(sets)
+
+
+def test_tensors_that_require_a_gradient():
+    torch = pytest.importorskip("torch")
+    features = torch.tensor(X, requires_grad=True)
+    padded = torch.tensor([[1.0, 2.0]] * 6, requires_grad=True)
+    labels = torch.arange(6.0, requires_grad=True)
+    calls = [
+        (lambda: fit(X=features), errors.FeatureTypeError),
+        (lambda: fit(X=features, learner=Ridge()), errors.FeatureTypeError),
+        (lambda: fit().predict(features), errors.FeatureTypeError),
+        (lambda: check(features, S), errors.FeatureTypeError),
+        (lambda: fit(S=padded), errors.CandidateError),
+        (lambda: fit(S=labels), errors.CandidateError),
+        (lambda: fit().score(X, labels), errors.CandidateError),
+        (lambda: fit().identify(X, padded), errors.CandidateError),
+        (lambda: check(X, padded), errors.CandidateError),
+        (lambda: CandidateSets.from_padded(padded), errors.CandidateError),
+        (lambda: CandidateSets.from_labels(labels), errors.CandidateError),
+        (lambda: CandidateSets.from_columns({"a": labels}, ["a"]), errors.CandidateError),
+        (lambda: PartialLabelRegressor("linear").fit(X, S, sample_weight=labels), errors.ParameterError),
+        (lambda: PartialLabelRegressor("linear").fit(X, S, groups=labels), errors.ParameterError),
+    ]
+    for call, expected in calls:
+        with pytest.raises(expected, match=r"requires a gradient.*detach"):
+            call()
+    with pytest.raises(errors.CandidateError):
+        fit(S=list(padded))
+    fit(X=features.detach(), S=padded.detach())
+
+
+def test_folds_may_be_masks_and_have_empty_test_parts():
+    first = np.array([True] * 3 + [False] * 3)
+    numbers = fit(cv=[([0, 1, 2], [3, 4, 5]), ([3, 4, 5], [0, 1, 2])]).identify()
+    for cv in ([(first, ~first), (~first, first)], [([0, 1, 2], [3, 4, 5]), ([3, 4, 5], [0, 1, 2]), ([0], [])]):
+        np.testing.assert_array_equal(fit(cv=cv).identify().probabilities, numbers.probabilities)
+
+
+def test_no_rows_to_predict_by_a_wrapped_regressor():
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    assert fit(X=frame, learner=Ridge()).predict(frame[:0]).shape == (0,)
+    # Arrays of no rows are refused for every learner, as by scikit-learn.
+    with pytest.raises(errors.FeatureError, match="0 sample"):
+        fit(learner=Ridge()).predict(X[:0])
+
+
+def test_whole_numbers_beyond_exact_floats():
+    largest = np.array([[2**64 - 1, row] for row in range(6)], dtype=np.uint64)
+    assert np.isfinite(fit(X=largest, S=[[2**63 + row, row] for row in range(6)]).predict(largest)).all()
+
+
+TEXTS = [f"{row}|{row * row}.5" for row in range(6)]
+TARGETS = {
+    "list": TEXTS,
+    "series": pd.Series(TEXTS),
+    "frame": pd.DataFrame({"y": TEXTS}),
+    "frame of strings": pd.DataFrame({"y": pd.Series(TEXTS, dtype="string")}),
+    "frame of categories": pd.DataFrame({"y": pd.Series(TEXTS, dtype="category")}),
+    "polars series": pl.Series(TEXTS),
+    "polars frame": pl.DataFrame({"y": TEXTS}),
+    "arrow column": pa.chunked_array([TEXTS]),
+    "arrow dictionary": pa.array(TEXTS).dictionary_encode(),
+    "arrow table": pa.table({"y": TEXTS}),
+    "arrow table of a dictionary": pa.table({"y": pa.array(TEXTS).dictionary_encode()}),
+    "frame of lists": pd.DataFrame({"y": CandidateSets.from_arrow(parse_cells(TEXTS)).to_lists()}),
+    "arrow table of lists": pa.table({"y": parse_cells(TEXTS)}),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_column_of_sets_is_the_same_everywhere(name):
+    target, sets = TARGETS[name], CandidateSets.from_arrow(parse_cells(TEXTS))
+    model = fit(S=target)
+    assert model.score(X, target) == model.score(X, sets)
+    np.testing.assert_array_equal(model.identify(X, target).probabilities, model.identify(X, sets).probabilities)
+    assert check(X, target).candidates == 12
+    PartialLabelRegressor(MLP(epochs=1)).fit(X, target, validation=(X, target))

@@ -13,7 +13,9 @@ from scipy import sparse
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _num_samples, validate_data
 
+from plr._parameters import shown
 from plr.candidates import CandidateSets
+from plr.candidates.floats import check_readable
 from plr.candidates.tables import check_buffers
 from plr.errors import FeatureError, FeatureTypeError, LengthError, ParameterError
 from plr.learners.base import Learner
@@ -26,6 +28,8 @@ Floats = NDArray[np.float64]
 
 def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> Any:
     """Return X as the learner takes it, after scikit-learn's own checks, and record or compare its columns."""
+    if not hasattr(learner, "module"):
+        check_readable(X, FeatureTypeError, "X")
     if hasattr(X, "column_names") and hasattr(X, "validate"):
         check_buffers(X, FeatureError, "X")
     if learner.takes == "rows":
@@ -83,6 +87,8 @@ def _own_errors(where: Callable[[], str] = str) -> Iterator[None]:
         yield
     except TypeError as error:
         raise FeatureTypeError(str(error)) from error
+    except OverflowError as error:
+        raise FeatureError(f"X has a whole number beyond floating point, which goes up to 1.8e308.{where()}") from error
     except ValueError as error:
         # scikit-learn's message goes on to recommend other estimators; ours says where to look instead.
         raise FeatureError(f"{str(error).split(chr(10) + 'PartialLabelRegressor does not')[0]}{where()}") from error
@@ -118,6 +124,7 @@ def check_groups(groups: Any, rows: int) -> NDArray[Any] | None:
     """Return one group per row, or None."""
     if groups is None:
         return None
+    check_readable(groups, ParameterError, "groups")
     given = np.asarray(groups)
     if given.shape != (rows,):
         raise LengthError(f"groups has shape {given.shape}, but there are {rows} rows; give one group per row.")
@@ -139,9 +146,10 @@ def check_seed(random_state: Any) -> np.random.RandomState:
 
 def check_sample_weight(sample_weight: Any, rows: int) -> Floats:
     """Return sample weights as one finite, non-negative number per row, not all of them zero."""
+    check_readable(sample_weight, ParameterError, "sample_weight")
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ParameterError(f"sample_weight must be numbers, one per row: {error}.") from error
     if weight.ndim == 0:
         weight = np.full(rows, float(weight))
@@ -161,11 +169,16 @@ def is_plain_target(y: Any) -> bool:
     if isinstance(y, CandidateSets):
         return False
     shape = getattr(y, "shape", None)
-    if shape is not None and len(shape) == 2:
-        return shape[1] == 1 and np.ndim(np.asarray(y)[0, 0]) == 0
+    is_table = shape is not None and len(shape) == 2
+    if is_table and shape[1] != 1:
+        return False
     if _num_samples(y) == 0:
         return True
+    if is_table:
+        y = np.asarray(y)[:, 0]
     first = y.iloc[0] if hasattr(y, "iloc") else y[0]
+    # A value of Arrow's says nothing about itself.
+    first = first.as_py() if hasattr(first, "as_py") else first
     return np.ndim(first) == 0 and not isinstance(first, str)
 
 
@@ -182,13 +195,13 @@ def _where(X: Any) -> str:
         try:
             bad = ~np.isfinite(values[:, column].astype(np.float64))
             is_text = False
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError) as error:
             bad = np.array([not _is_number(entry) for entry in values[:, column]])
-            is_text = True
+            is_text = not isinstance(error, OverflowError)
         if bad.any() and not first:
             name = f" ({names[column]})" if names is not None else ""
             row = int(np.flatnonzero(bad)[0])
-            first = f"\nThe first is {values[row, column]!r} in row {row}, column {column}{name}"
+            first = f"\nThe first is {shown(values[row, column])} in row {row}, column {column}{name}"
             text = is_text
         count += int(bad.sum())
     if not first:
@@ -200,5 +213,5 @@ def _where(X: Any) -> str:
 def _is_number(entry: Any) -> bool:
     try:
         return bool(np.isfinite(float(entry)))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 
 from plr.errors import ParameterError, unknown_name
 
-__all__ = ["check_choice", "check_integer", "check_number", "resolve"]
+__all__ = ["check_choice", "check_integer", "check_number", "resolve", "shown"]
 
 T = TypeVar("T")
+
+_LARGEST = 2**63
 
 
 def check_number(
@@ -24,9 +26,12 @@ def check_number(
     open_low: bool = False,
 ) -> float:
     """Return ``value`` as a float within ``[low, high]`` and under ``below``, and above ``low`` where ``open_low``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise ParameterError(f"{name} must be a finite number, got {value!r}.")
-    number = float(value)
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ParameterError(f"{name} must be a finite number, got {shown(value)}.")
     if number < low or number > high or number >= below or (open_low and number == low):
         raise ParameterError(f"{name} must be {_span(low, high, below, open_low)}, got {value!r}.")
     return number
@@ -37,8 +42,17 @@ def check_integer(name: str, value: object, *, low: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ParameterError(f"{name} must be a whole number, got {value!r}.")
     if value < low:
-        raise ParameterError(f"{name} must be at least {low}, got {value!r}.")
+        raise ParameterError(f"{name} must be at least {low}, got {shown(value)}.")
+    if value >= _LARGEST:
+        raise ParameterError(f"{name} is larger than anything that can be counted here, got {shown(value)}.")
     return int(value)
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, not every digit of a whole number that has hundreds."""
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        return f"a whole number of about {int(value.bit_length() * math.log10(2)) + 1} digits"
+    return repr(value)
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:

@@ -194,6 +194,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         learner.check_weighting(weighting)
         rule = Rule(weighting, loss)
         check_folds(self.cv)
+        if callback is not None and not callable(callback):
+            raise ParameterError(f"callback must be a function of (done, at most, loss), got {callback!r}.")
         threads = thread_count(self.n_jobs)
         S = as_candidate_sets(y)
         # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
@@ -219,7 +221,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             names=tuple(getattr(probe, "feature_names_in_", ())),
             seed=seed,
             n_jobs=self.n_jobs,
-            callback=callback or (tell if self.verbose else None),
+            callback=tell if callback is None and self.verbose else callback,
         )
         trained = Recipe(learner, self.start, self.cv).train(task)
         model = trained.model
@@ -386,12 +388,13 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
         sample_weight : array-like of shape (n,), optional
         """
-        prediction, relative = self._judge(X, scale=not is_plain_target(y))
         S = as_candidate_sets(y)
+        plain = is_plain_target(y)
+        prediction, relative = self._judge(X, scale=not plain)
         if len(S) != len(prediction):
             raise LengthError(f"X has {len(prediction)} rows and the target {len(S)}; they must agree.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
-        if is_plain_target(y):
+        if plain:
             return float(r2_score(S.values, prediction, sample_weight=weight))
         return float(np.average(self.noise_.log_likelihood(prediction, S, relative), weights=weight))
 

@@ -129,7 +129,7 @@ def test_a_fit_that_was_stopped_goes_on(mixed, judged, tmp_path, monkeypatch, st
     assert not (tmp_path / "broken").exists()
 
 
-def test_what_another_training_left_is_not_taken_up(mixed, tmp_path):
+def test_what_another_training_left_is_neither_taken_up_nor_removed(mixed, tmp_path):
     reading, place = mixed[0], tmp_path / "scratch"
 
     def stop(*_):
@@ -147,10 +147,12 @@ def test_what_another_training_left_is_not_taken_up(mixed, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=0), reading, place, working=Stop)
-    old = (place / "copy.json").stat().st_mtime_ns
-    with pytest.raises(KeyboardInterrupt):
-        fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=1), reading, place, working=Stop)
-    assert (place / "copy.json").stat().st_mtime_ns != old
+    left = {path.name: path.read_bytes() for path in place.iterdir()}
+    assert "copy.json" in left
+    with pytest.raises(DataError, match=r"unfinished training with other settings \(.*random_state 0, now 1.*delete"):
+        fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=1), reading, place)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == left
+    assert fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=0), reading, place).taken_up
     other = tmp_path / "other"
     other.mkdir()
     (other / "mine.txt").write_text("not to be lost")

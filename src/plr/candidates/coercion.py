@@ -10,7 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from plr.candidates.arrow import is_list_column
 from plr.candidates.container import CandidateSets
-from plr.candidates.floats import is_row
+from plr.candidates.floats import check_readable, is_row
 from plr.candidates.tables import columns_of, is_frame
 from plr.candidates.text import is_text_column, parse_cells
 from plr.errors import CandidateError
@@ -43,6 +43,7 @@ def as_candidate_sets(S: Any, empty: str = "raise") -> CandidateSets:
         raise CandidateError(
             "Fitting requires y to be passed, but the target y is None; give candidate sets or labels."
         )
+    check_readable(S, CandidateError, "The target")
     if is_frame(S):
         columns = dict(columns_of(S))
         if S.shape[1] == 1:

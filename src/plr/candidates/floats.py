@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates.flat import Floats
-from plr.errors import CandidateError, PriorError
+from plr.errors import CandidateError, PlrError, PriorError
 
-__all__ = ["as_floats", "as_shares", "complaint", "floats_of", "is_missing", "is_number", "is_row"]
+__all__ = ["as_floats", "as_shares", "check_readable", "complaint", "floats_of", "is_missing", "is_number", "is_row"]
 
 
 def is_number(kind: type) -> bool:
@@ -31,6 +31,14 @@ def is_row(kind: type) -> bool:
     """Whether objects of this type can be one row of a list of lists."""
     ordered = hasattr(kind, "__len__") and hasattr(kind, "__iter__")
     return ordered and not issubclass(kind, (str, bytes, Mapping, set, frozenset))
+
+
+def check_readable(data: Any, error: type[PlrError], what: str) -> None:
+    """Refuse what stands for values that cannot be looked at as it is: Polars' lazy frames, tensors with gradients."""
+    if type(data).__name__ == "LazyFrame":
+        raise error(f"{what} is a LazyFrame, whose rows have not been read yet; call its collect() first.")
+    if getattr(data, "requires_grad", False) is True:
+        raise error(f"{what} is a tensor that requires a gradient, which would be lost; give its detach().")
 
 
 def complaint(item: Any, where: str) -> CandidateError:
@@ -56,6 +64,7 @@ def as_floats(data: Any, what: str = "y") -> Floats:
     >>> as_floats([1, None, 2.5])
     array([1. , nan, 2.5])
     """
+    check_readable(data, CandidateError, what)
     if isinstance(data, np.ma.MaskedArray):
         return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
     dtype = getattr(data, "dtype", None)
@@ -94,19 +103,33 @@ def _objects_as_floats(array: NDArray[Any], what: str) -> Floats:
     if any(kind.__name__ == "NAType" for kind in kinds):
         flat = [None if is_missing(item) else item for item in flat]
         kinds = set(map(type, flat))
+
+    def name(place: int) -> str:
+        index = np.unravel_index(place, array.shape)
+        where = f"row {index[0]}" if index else "the value"
+        return where + (f", column {', '.join(map(str, index[1:]))}" if len(index) > 1 else "")
+
     if all(kind is type(None) or is_number(kind) for kind in kinds):
-        return floats_of(flat, what).reshape(array.shape)
+        return floats_of(flat, what, name).reshape(array.shape)
     place = next(place for place, item in enumerate(flat) if item is not None and not is_number(type(item)))
-    index = np.unravel_index(place, array.shape)
-    where = f"row {index[0]}" if index else "the value"
-    if len(index) > 1:
-        where += f", column {', '.join(map(str, index[1:]))}"
+    where = name(place)
     raise complaint(flat[place], f"{what}, {where}," if what != "y" else where)
 
 
-def floats_of(flat: list[Any], what: str) -> Floats:
-    """Convert a list of numbers and None."""
+def floats_of(flat: list[Any], what: str, name: Callable[[int], str]) -> Floats:
+    """Convert a list of numbers and None; ``name`` says where an entry is."""
     try:
         return np.array(flat, dtype=np.float64)
     except OverflowError:
-        raise CandidateError(f"{what} contains infinity or a value too large for dtype('float64').") from None
+        where = name(next(place for place, item in enumerate(flat) if _is_beyond(item)))
+        raise CandidateError(
+            f"{what} contains infinity or a value too large for dtype('float64'), in {where}; numbers go up to 1.8e308."
+        ) from None
+
+
+def _is_beyond(item: Any) -> bool:
+    try:
+        float(0 if item is None else item)
+    except OverflowError:
+        return True
+    return False

@@ -81,7 +81,7 @@ def read_lists(lists: Iterable[Any]) -> Flat:
     if not all(map(is_number, set(map(type, flat)))):
         place = next(place for place, item in enumerate(flat) if not is_number(type(item)))
         raise complaint(flat[place], name_rows(rows_of(np.array([place]), sizes)))
-    return Flat(floats_of(flat, "Candidates"), sizes)
+    return Flat(floats_of(flat, "The target", lambda place: name_rows(rows_of(np.array([place]), sizes))), sizes)
 
 
 def _are_plain(rows: list[NDArray[Any]]) -> bool:

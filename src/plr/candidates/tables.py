@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from plr.candidates.flat import Flat, Floats
-from plr.candidates.floats import as_floats, as_shares
+from plr.candidates.floats import as_floats, as_shares, check_readable
 from plr.candidates.readers import read_padded
 from plr.errors import CandidateError, LengthError, ParameterError, PlrError, unknown_name
 
@@ -37,6 +37,7 @@ def check_buffers(data: Any, error: type[PlrError] = CandidateError, what: str =
 
 def columns_of(table: Any) -> Iterator[tuple[Any, Any]]:
     """Name and content of every column of a frame, an Arrow table or a dict of arrays."""
+    check_readable(table, CandidateError, "The table")
     if isinstance(table, Mapping) or hasattr(table, "iloc"):
         return iter(table.items())
     if hasattr(table, "column_names"):

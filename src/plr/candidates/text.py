@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from plr.candidates.arrow import as_arrow
 from plr.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ def is_text_column(column: Any) -> bool:
     >>> is_text_column(["1|2", "3"]), is_text_column(["1", "2"]), is_text_column([1.0, 2.0])
     (True, False, False)
     """
-    values = np.asarray(column, dtype=object)
-    if values.ndim != 1 or not all(isinstance(cell, str) for cell in values):
+    values = np.asarray(column, dtype=object) if not isinstance(column, list | tuple) else column
+    if getattr(values, "ndim", 1) != 1 or not all(isinstance(cell, str) for cell in values):
         return False
     return any("|" in cell or cell.lstrip().startswith("[") for cell in values)
 
@@ -34,7 +35,10 @@ def parse_cells(cells: Any, name: str = "") -> pa.Array:
     """
     import pyarrow as pa
 
-    given = cells if isinstance(cells, pa.Array) else pa.array(list(cells), type=pa.string())
+    if isinstance(cells, pa.Array | pa.ChunkedArray):
+        given = as_arrow(cells)
+    else:
+        given = pa.array(list(cells), type=pa.string())
     numbers = pa.list_(pa.float64())
     try:
         return _split(given).cast(numbers)

@@ -157,6 +157,8 @@ def _numbers(column: NDArray[Any], name: str) -> Floats:
         if column.dtype == object:
             column = np.array([np.nan if _is_missing(entry) else entry for entry in column])
         numbers = np.asarray(column, dtype=np.float64)
+    except OverflowError as error:
+        raise FeatureError(f"Column {name} has a whole number beyond floating point, which ends at 1.8e308.") from error
     except (TypeError, ValueError) as error:
         raise FeatureError(f"Column {name} held numbers in training and does not now: {error}.") from error
     if np.isinf(numbers).any():

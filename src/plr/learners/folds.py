@@ -46,11 +46,21 @@ def make_folds(task: Task, cv: object) -> Folds:
     if isinstance(cv, Integral):
         return _equal_folds(task, int(cv))
     try:
-        folds = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(np.empty((rows, 0)), groups=task.groups)]
+        given = [(train, test) for train, test in check_cv(cv).split(np.empty((rows, 0)), groups=task.groups)]
     except (TypeError, ValueError) as error:
         raise ParameterError(f"cv={cv!r} cannot split {rows} rows of candidate sets: {error}") from error
-    if not folds:
+    if not given:
         raise ParameterError("cv has no folds; give at least two.")
+    folds: Folds = []
+    for fold, (train, test) in enumerate(given):
+        rest = _row_numbers(train, rows, f"training part of fold {fold}")
+        chosen = _row_numbers(test, rows, f"test part of fold {fold}")
+        if len(rest) == 0:
+            raise ParameterError(f"The training part of fold {fold} in cv is empty; give it at least one row.")
+        if len(chosen):
+            folds.append((rest, chosen))
+    if not folds:
+        raise ParameterError("All test parts in cv are empty; out-of-fold results need every row in one.")
     times = np.bincount(np.concatenate([test for _, test in folds]), minlength=rows)
     if (times == 0).any():
         row = int(np.flatnonzero(times == 0)[0])
@@ -63,6 +73,22 @@ def make_folds(task: Task, cv: object) -> Folds:
                     f"Without fold {fold} no row with a sample_weight above 0 is left; use fewer folds."
                 )
     return folds
+
+
+def _row_numbers(part: Any, rows: int, what: str) -> Rows:
+    """Return row numbers, or the rows that a mask marks, and refuse what is neither."""
+    try:
+        found = np.asarray(part)
+    except ValueError as error:
+        raise ParameterError(f"The {what} in cv is no list of row numbers: {error}.") from error
+    if found.ndim == 1 and found.dtype == bool and len(found) == rows:
+        return np.flatnonzero(found)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise ParameterError(f"The {what} in cv must be a list of whole numbers, the rows from 0 to {rows - 1}.")
+    wrong = found[(found < 0) | (found >= rows)]
+    if wrong.size:
+        raise ParameterError(f"The {what} in cv names row {wrong[0]}; there are the rows 0 to {rows - 1}.")
+    return found.astype(np.int64)
 
 
 def _equal_folds(task: Task, parts: int) -> Folds:

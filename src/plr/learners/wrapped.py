@@ -148,6 +148,9 @@ def turn_of(regressor: Any) -> AbstractContextManager[None]:
 
 def predictions(regressor: Any, X: Any, rows: int) -> Floats:
     """Return the regressor's predictions for X, which has so many rows, as one number per row."""
+    if rows == 0:
+        # Which scikit-learn's refuse to predict.
+        return np.empty(0)
     with turn_of(regressor):
         found = regressor.predict(X)
     try:

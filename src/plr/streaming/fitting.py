@@ -147,7 +147,7 @@ def fit_folder(
         place.remove()
         return fit
     except Exception:
-        if not any(place.path.glob("part-*.json")):
+        if not place.is_begun:
             # Nothing was done that is worth going on from.
             place.remove()
         raise

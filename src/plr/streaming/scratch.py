@@ -20,10 +20,12 @@ from plr.streaming.shuffled import write_text
 __all__ = ["BusyError", "Scratch", "read_state", "write_state"]
 
 _IDENTITY, _PROGRESS = "training.json", "progress.npz"
+# Settings that a message names.
+_NAMED = 3
 
 
 class BusyError(DataError):
-    """Another process has the folder."""
+    """The folder is another training's."""
 
 
 class Scratch:
@@ -32,7 +34,7 @@ class Scratch:
     Parameters
     ----------
     path : Path
-        Made if needed. What another training has left there is removed.
+        Made if needed. Where another training has left something there that it could go on from, it is an error.
     identity : mapping
         What tells this training from others, as JSON can hold it.
     """
@@ -50,12 +52,24 @@ class Scratch:
             if any(path.iterdir()):
                 if not mark.is_file():
                     raise DataError(f"{path} is not empty and not of an unfinished training; name another place.")
-                self.taken_up = mark.read_text() == told
+                before = mark.read_text()
+                self.taken_up = before == told
+                if not self.taken_up and self.is_begun:
+                    self.release()
+                    raise BusyError(
+                        f"{path} holds an unfinished training with other settings{_differences(before, told)}. Go on "
+                        "with it by the command that began it, or delete the folder to begin anew."
+                    )
                 if not self.taken_up:
                     self._clear()
             write_text(mark, told)
         except OSError as error:
             raise DataError(f"The folder {path} cannot be used: {error.strerror}.") from error
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is something that a training can go on from."""
+        return any(self.path.glob("part-*.json"))
 
     def save(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Keep where training stands, in place of what was kept before."""
@@ -100,6 +114,23 @@ class Scratch:
         except OSError:
             # A file system without locks.
             self.release()
+
+
+def _differences(before: str, now: str) -> str:
+    """Return in words which settings differ, as far as that can be told."""
+    try:
+        there, here = (_flat(json.loads(told)) for told in (before, now))
+    except ValueError:
+        return ""
+    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    words = [f"{name} {there.get(name)!s:.40}, now {here.get(name)!s:.40}" for name in names if name != "folder"]
+    if "folder" in names:
+        words.insert(0, "the files have changed")
+    return f" ({'; '.join(words[:_NAMED])}{'; and more' if len(words) > _NAMED else ''})" if words else ""
+
+
+def _flat(told: Any) -> dict[str, Any]:
+    return {**{name: value for name, value in told.items() if name != "model"}, **dict(told.get("model") or {})}
 
 
 def write_state(path: Path, state: Mapping[str, NDArray[Any]]) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import joblib
@@ -27,6 +28,8 @@ NOTHING.flags.writeable = False
 
 # Fewer candidates than this are weighed before another thread has started.
 _WORTH_A_THREAD = 50_000
+# More are a mistake, and more than the libraries below can take.
+_MOST_JOBS = 4096
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -199,10 +202,11 @@ def thread_count(n_jobs: int | None) -> int:
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         return int(limit) if limit.isdecimal() and int(limit) > 0 else int(joblib.cpu_count())
-    try:
-        return int(joblib.effective_n_jobs(n_jobs))
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.") from error
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise ParameterError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.")
+    if n_jobs > _MOST_JOBS:
+        raise ParameterError(f"n_jobs must be at most {_MOST_JOBS:,}, or -1 for all cores, got {n_jobs!r}.")
+    return int(joblib.effective_n_jobs(int(n_jobs)))
 
 
 def _share_rows(work: Callable[[int, int], None], S: CandidateSets, threads: int) -> None:
