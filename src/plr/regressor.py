@@ -352,7 +352,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             raise LengthError(f"X has {len(prediction)} rows and the target {len(S)}; they must agree.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
         if is_plain_target(y):
-            return float(r2_score(S.values, prediction, sample_weight=weight))
+            return _r2(S.values, prediction, weight)
         return float(np.average(self.noise_.log_likelihood(prediction, S, relative), weights=weight))
 
     def _resolve(self, validated: bool = False) -> tuple[Learner, Weighting, Loss]:
@@ -398,3 +398,13 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags = given.input_tags
         tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
+
+
+def _r2(labels: Floats, prediction: Floats, weight: Floats | None) -> float:
+    """Return R², also where squares of the labels would overflow or vanish: a power of two changes no digit of it."""
+    exponent = -int(np.frexp(np.abs(labels).max())[1])
+    with np.errstate(over="ignore"):
+        scaled = np.ldexp(prediction, exponent)
+        if not np.isfinite(scaled).all():
+            return -np.inf
+        return float(r2_score(np.ldexp(labels, exponent), scaled, sample_weight=weight))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.errors import FeatureError, TargetScaleError
+from plr.errors import CandidateError, FeatureError, TargetScaleError
 
 __all__ = ["Affine", "label_scale", "learn_features", "learn_steady_target", "learn_target", "rescaled"]
 
@@ -51,13 +51,9 @@ def learn_features(X: Floats, sample_weight: Floats | None, active: bool) -> Aff
 
 def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, single_precision: bool) -> Affine:
     """Learn to give the candidates mean 0 and standard deviation 1, each counted by its prior."""
+    centre, scale = _label_moments(S, sample_weight)
+    _check_labels(S, centre, scale)
     if active:
-        centre, scale = _label_moments(S, sample_weight)
-        if not (np.isfinite(centre) and np.isfinite(scale)):
-            raise TargetScaleError(
-                f"The candidates reach from {S.values.min():g} to {S.values.max():g}, a span beyond float64 "
-                f"arithmetic; rescale them."
-            )
         return Affine(np.float64(centre), np.float64(scale))
     largest = float(np.abs(S.values).max())
     if single_precision and largest > _LARGEST_FLOAT32_LABEL:
@@ -67,6 +63,26 @@ def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, s
             f"on raw labels. Use scale_target=True, or double precision (MLP's dtype, a torch module's own)."
         )
     return Affine(np.float64(0.0), np.float64(1.0))
+
+
+def _check_labels(S: CandidateSets, centre: float, scale: float) -> None:
+    """Refuse labels that float64 arithmetic cannot add up or tell apart."""
+    low, high = int(S.values.argmin()), int(S.values.argmax())
+    reach = (
+        f"The candidates reach from {S.values[low]:g} in row {int(S.row_index[low])} to {S.values[high]:g} in row "
+        f"{int(S.row_index[high])}"
+    )
+    remedy = "divide them all by 1e20, or leave out what is no label"
+    if not (np.isfinite(centre) and np.isfinite(scale)):
+        raise TargetScaleError(f"{reach}, a span beyond float64 arithmetic; {remedy}.")
+    if scale < np.finfo(float).tiny:
+        raise TargetScaleError(
+            f"{reach}; float64 arithmetic has no digits left for such small differences. Multiply them all by 1e20."
+        )
+    with np.errstate(over="ignore"):
+        total = max(abs(S.values[low]), abs(S.values[high])) * S.values.size
+    if not np.isfinite(total):
+        raise TargetScaleError(f"{reach}, of which no {S.values.size} can be added up in float64; {remedy}.")
 
 
 def learn_steady_target(S: CandidateSets, sample_weight: Floats | None) -> Affine:
@@ -86,7 +102,16 @@ def learn_steady_target(S: CandidateSets, sample_weight: Floats | None) -> Affin
 
 def rescaled(S: CandidateSets, target: Affine) -> CandidateSets:
     """Return the same sets in the units the learner sees."""
-    return CandidateSets(target.apply(S.values), S.offsets, S.prior)
+    with np.errstate(over="ignore"):
+        values = target.apply(S.values)
+    if not np.isfinite(values).all():
+        place = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise CandidateError(
+            f"The candidate {S.values[place]:g} in row {int(S.row_index[place])} is too far from the labels that the "
+            f"model was fitted to, which are around {float(target.centre):g} with a standard deviation of "
+            f"{float(target.scale):g}; leave it out or correct it."
+        )
+    return CandidateSets(values, S.offsets, S.prior)
 
 
 def label_scale(S: CandidateSets, sample_weight: Floats | None = None) -> float:
