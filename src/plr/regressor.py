@@ -21,6 +21,7 @@ from plr.identified import Identification, identification
 from plr.learners import Fitted, Learner, Task
 from plr.learners.columns import Columns
 from plr.learners.folds import check_folds, out_of_fold
+from plr.learners.scaling import check_labels
 from plr.losses import Loss
 from plr.selection import NoiseModel, fit_noise
 from plr.training import Recipe, check_validation, resolve_parts, row_scale, tell, unseen, unseen_scale
@@ -188,6 +189,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
+        check_labels(S, weight)
         seed = int(check_seed(self.random_state).randint(2**31 - 1))
         task = Task(
             X,

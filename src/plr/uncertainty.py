@@ -185,6 +185,9 @@ def fit_distances(
     """
     prior = S.prior_or_uniform
     counts = sample_weight[S.row_index] > 0
+    # In a unit of their own, so that one over a distance is finite; a power of two changes no digit.
+    exponent = int(np.frexp(distances.max())[1])
+    distances, log_q = np.ldexp(distances, -exponent), log_q + exponent * math.log(2.0)
     edges = _edges(np.where(counts & (prior > 0), distances, np.nan), S)
     if edges.size == 0:
         return np.array(prior)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, FeatureError, TargetScaleError
 
-__all__ = ["Affine", "label_scale", "learn_features", "learn_steady_target", "learn_target", "rescaled"]
+__all__ = ["Affine", "check_labels", "label_scale", "learn_features", "learn_steady_target", "learn_target", "rescaled"]
 
 Floats = NDArray[np.float64]
 
@@ -51,8 +51,7 @@ def learn_features(X: Floats, sample_weight: Floats | None, active: bool) -> Aff
 
 def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, single_precision: bool) -> Affine:
     """Learn to give the candidates mean 0 and standard deviation 1, each counted by its prior."""
-    centre, scale = _label_moments(S, sample_weight)
-    _check_labels(S, centre, scale)
+    centre, scale = check_labels(S, sample_weight)
     if active:
         return Affine(np.float64(centre), np.float64(scale))
     largest = float(np.abs(S.values).max())
@@ -65,24 +64,27 @@ def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, s
     return Affine(np.float64(0.0), np.float64(1.0))
 
 
-def _check_labels(S: CandidateSets, centre: float, scale: float) -> None:
-    """Refuse labels that float64 arithmetic cannot add up or tell apart."""
-    low, high = int(S.values.argmin()), int(S.values.argmax())
-    reach = (
-        f"The candidates reach from {S.values[low]:g} in row {int(S.row_index[low])} to {S.values[high]:g} in row "
-        f"{int(S.row_index[high])}"
-    )
-    remedy = "divide them all by 1e20, or leave out what is no label"
-    if not (np.isfinite(centre) and np.isfinite(scale)):
-        raise TargetScaleError(f"{reach}, a span beyond float64 arithmetic; {remedy}.")
-    if scale < np.finfo(float).tiny:
-        raise TargetScaleError(
-            f"{reach}; float64 arithmetic has no digits left for such small differences. Multiply them all by 1e20."
-        )
+def check_labels(S: CandidateSets, sample_weight: Floats | None) -> tuple[float, float]:
+    """Return the candidates' mean and standard deviation; refuse those that float64 cannot add up or tell apart."""
+    centre, scale = _label_moments(S, sample_weight)
     with np.errstate(over="ignore"):
-        total = max(abs(S.values[low]), abs(S.values[high])) * S.values.size
-    if not np.isfinite(total):
-        raise TargetScaleError(f"{reach}, of which no {S.values.size} can be added up in float64; {remedy}.")
+        total = float(np.abs(S.values).max()) * S.values.size
+    if scale < np.finfo(float).tiny:
+        wrong = "; float64 arithmetic has no digits left for such small differences. Multiply them all by 1e20"
+    elif not (np.isfinite(centre) and np.isfinite(scale)):
+        wrong = ", a span beyond float64 arithmetic; divide them all by 1e20, or leave out what is no label"
+    elif not np.isfinite(total):
+        wrong = (
+            f", and {S.values.size} of them cannot be added up in float64; divide them all by 1e20, or leave out what "
+            f"is no label"
+        )
+    else:
+        return centre, scale
+    low, high = int(S.values.argmin()), int(S.values.argmax())
+    raise TargetScaleError(
+        f"The candidates reach from {S.values[low]:g} in row {int(S.row_index[low])} to {S.values[high]:g} in row "
+        f"{int(S.row_index[high])}{wrong}."
+    )
 
 
 def learn_steady_target(S: CandidateSets, sample_weight: Floats | None) -> Affine:
