@@ -30,6 +30,7 @@ from plr.identified import Identification, identification, shared
 from plr.learners import Committee, Fitted, Learner, Task
 from plr.learners.columns import Columns
 from plr.learners.folds import check_folds, out_of_fold
+from plr.learners.scaling import check_labels
 from plr.losses import Loss
 from plr.selection import NoiseModel, fit_noise
 from plr.training import Recipe, check_validation, resolve_parts, row_scale, tell, unseen, unseen_scale
@@ -207,6 +208,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
+        check_labels(S, weight)
         if isinstance(learner, Committee):
             _warn_of_few_rows(S, weight)
         seed = int(check_seed(self.random_state).randint(2**31 - 1))
@@ -395,7 +397,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             raise LengthError(f"X has {len(prediction)} rows and the target {len(S)}; they must agree.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
         if plain:
-            return float(r2_score(S.values, prediction, sample_weight=weight))
+            return _r2(S.values, prediction, weight)
         return float(np.average(self.noise_.log_likelihood(prediction, S, relative), weights=weight))
 
     def _resolve(self, validated: bool = False) -> tuple[Learner, Weighting, Loss]:
@@ -459,3 +461,13 @@ def _warn_of_few_rows(S: CandidateSets, weight: Floats | None) -> None:
             FewRowsWarning,
             stacklevel=3,
         )
+
+
+def _r2(labels: Floats, prediction: Floats, weight: Floats | None) -> float:
+    """Return R², also where squares of the labels would overflow or vanish: a power of two changes no digit of it."""
+    exponent = -int(np.frexp(np.abs(labels).max())[1])
+    with np.errstate(over="ignore"):
+        scaled = np.ldexp(prediction, exponent)
+        if not np.isfinite(scaled).all():
+            return -np.inf
+        return float(r2_score(np.ldexp(labels, exponent), scaled, sample_weight=weight))

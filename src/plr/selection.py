@@ -7,6 +7,7 @@ logarithm, with a noise scale estimated once, compares weightings, learners and 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from plr._codes import MISSING, SCALE
 from plr.candidates import CandidateSets
+from plr.errors import ConvergenceWarning
 from plr.learners.row_scale import in_row_units
 from plr.learners.scaling import Affine, learn_target, rescaled
 from plr.losses import Squared
@@ -25,7 +27,8 @@ __all__ = ["NoiseModel", "fit_noise"]
 
 Floats = NDArray[np.float64]
 
-_ROUNDS = 100
+# A scale settles within tens of rounds, together with a share of missing truths within hundreds.
+_ROUNDS = 1000
 _SETTLED = 1e-6
 
 
@@ -118,6 +121,16 @@ def fit_noise(
         state = updated
         if change[SCALE] <= _SETTLED * float(state[SCALE]) and change[MISSING] <= _SETTLED:
             break
+    else:
+        also = " and the share of rows whose truth is missing" if rule.learns_missing else ""
+        advice = "give missing_truth as a number" if rule.learns_missing else "look at rows with far-off predictions"
+        moved = max(change[SCALE] / state[SCALE], change[MISSING])
+        warnings.warn(
+            f"The noise scale{also} still moved by {moved:.1g} in the last of {_ROUNDS} rounds, so that "
+            f"probabilities and scores are not final; {advice}, or give more rows.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return replace(model, scale=float(state[SCALE]) * float(target.scale), missing=float(state[MISSING]))
 
 

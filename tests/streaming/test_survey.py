@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from plr.candidates import CandidateSets
-from plr.errors import CandidateError, EmptySetError, ParameterError
+from plr.errors import CandidateError, EmptySetError, ParameterError, TargetScaleError
 from plr.learners.columns import learn_columns
 from plr.learners.encoding import learn_encoding
 from plr.learners.scaling import learn_target
@@ -98,3 +98,14 @@ def test_what_is_wrong_is_told_with_file_and_row(rows, folder_of, reading_of):
     weighted = table.append_column("weight", pa.array([1.0] * 1_499 + [-1.0]))
     with pytest.raises(ParameterError, match=r"data row 499 of part-2\.parquet.* has -1"):
         survey(reading_of(folder_of(weighted), weights="weight").rows())
+
+
+@pytest.mark.parametrize(("unit", "message"), [(1e-200, "Multiply them all"), (1e200, "a span beyond float64")])
+def test_labels_whose_squares_are_no_numbers(rows, folder_of, reading_of, unit, message):
+    table, S, _ = rows(50, plain=True)
+    sets = CandidateSets(S.values * unit, S.offsets)
+    place = folder_of(table.set_column(table.column_names.index("y"), "y", sets.to_arrow()), files=1)
+    found = survey(reading_of(place).rows())
+    for scale in (True, False):
+        with pytest.raises(TargetScaleError, match=message):
+            found.target(scale)

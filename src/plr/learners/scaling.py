@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.errors import FeatureError, TargetScaleError
+from plr.errors import CandidateError, FeatureError, TargetScaleError
 
-__all__ = ["Affine", "label_scale", "learn_features", "learn_steady_target", "learn_target", "rescaled"]
+__all__ = ["Affine", "check_labels", "label_scale", "learn_features", "learn_steady_target", "learn_target", "rescaled"]
 
 Floats = NDArray[np.float64]
 
@@ -51,13 +51,8 @@ def learn_features(X: Floats, sample_weight: Floats | None, active: bool) -> Aff
 
 def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, single_precision: bool) -> Affine:
     """Learn to give the candidates mean 0 and standard deviation 1, each counted by its prior."""
+    centre, scale = check_labels(S, sample_weight)
     if active:
-        centre, scale = _label_moments(S, sample_weight)
-        if not (np.isfinite(centre) and np.isfinite(scale)):
-            raise TargetScaleError(
-                f"The candidates reach from {S.values.min():g} to {S.values.max():g}, a span beyond float64 "
-                f"arithmetic; rescale them."
-            )
         return Affine(np.float64(centre), np.float64(scale))
     largest = float(np.abs(S.values).max())
     if single_precision and largest > _LARGEST_FLOAT32_LABEL:
@@ -67,6 +62,29 @@ def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, s
             f"on raw labels. Use scale_target=True, or double precision (MLP's dtype, a torch module's own)."
         )
     return Affine(np.float64(0.0), np.float64(1.0))
+
+
+def check_labels(S: CandidateSets, sample_weight: Floats | None) -> tuple[float, float]:
+    """Return the candidates' mean and standard deviation; refuse those that float64 cannot add up or tell apart."""
+    centre, scale = _label_moments(S, sample_weight)
+    with np.errstate(over="ignore"):
+        total = float(np.abs(S.values).max()) * S.values.size
+    if scale < np.finfo(float).tiny:
+        wrong = "; float64 arithmetic has no digits left for such small differences. Multiply them all by 1e20"
+    elif not (np.isfinite(centre) and np.isfinite(scale)):
+        wrong = ", a span beyond float64 arithmetic; divide them all by 1e20, or leave out what is no label"
+    elif not np.isfinite(total):
+        wrong = (
+            f", and {S.values.size} of them cannot be added up in float64; divide them all by 1e20, or leave out what "
+            f"is no label"
+        )
+    else:
+        return centre, scale
+    low, high = int(S.values.argmin()), int(S.values.argmax())
+    raise TargetScaleError(
+        f"The candidates reach from {S.values[low]:g} in row {int(S.row_index[low])} to {S.values[high]:g} in row "
+        f"{int(S.row_index[high])}{wrong}."
+    )
 
 
 def learn_steady_target(S: CandidateSets, sample_weight: Floats | None) -> Affine:
@@ -86,7 +104,16 @@ def learn_steady_target(S: CandidateSets, sample_weight: Floats | None) -> Affin
 
 def rescaled(S: CandidateSets, target: Affine) -> CandidateSets:
     """Return the same sets in the units the learner sees."""
-    return CandidateSets(target.apply(S.values), S.offsets, S.prior)
+    with np.errstate(over="ignore"):
+        values = target.apply(S.values)
+    if not np.isfinite(values).all():
+        place = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise CandidateError(
+            f"The candidate {S.values[place]:g} in row {int(S.row_index[place])} is too far from the labels that the "
+            f"model was fitted to, which are around {float(target.centre):g} with a standard deviation of "
+            f"{float(target.scale):g}; leave it out or correct it."
+        )
+    return CandidateSets(values, S.offsets, S.prior)
 
 
 def label_scale(S: CandidateSets, sample_weight: Floats | None = None) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
+from plr.errors import ConvergenceWarning
 from plr.learners.base import Task
 from plr.learners.encoding import Encoding, learn_encoding
 from plr.learners.folds import make_folds
@@ -23,6 +25,8 @@ Floats = NDArray[np.float64]
 
 # Expectation-maximisation of the shares: rounds at most, and the change that counts as none.
 _ROUNDS, _SETTLED = 300, 1e-5
+# After the last round the shares are near enough if no row could be likelier by more than this share.
+_NEAR = 0.01
 # Encoded features reach this far in no training data; new rows beyond count as being there.
 _FARTHEST = 1e4
 # A candidate is at least this likely a false label, relative to the likeliest: ratios stay within what squares hold.
@@ -244,7 +248,16 @@ def _shares(likelihoods: Floats, weight: Floats) -> Floats:
         updated /= updated.sum()
         if np.abs(updated - shares).max() < _SETTLED:
             return updated
+        # The slope of the log likelihood per row towards each estimate; it is concave, so no more than that is left.
+        left = float(np.max(np.divide(updated, shares, out=np.zeros_like(shares), where=shares > 0))) - 1.0
         shares = updated
+    if left > _NEAR:
+        warnings.warn(
+            f"The shares of the estimates that a start mixes had not settled after {_ROUNDS} rounds: rows could be "
+            f"likelier by {left:.1%}. Its weights are usable, but give more rows, or another start, if results vary.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return shares
 
 

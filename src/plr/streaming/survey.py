@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 _INDICATOR_SCALE = 0.5
 # Of a column with more different texts than this, the rarest are forgotten on the way.
 _MOST_COUNTED = 200_000
+# Sums of squares of smaller labels have no digits left.
+_SMALLEST_LABELS = 1e-150
 
 
 @dataclass
@@ -192,7 +194,13 @@ class Survey:
         if not (np.isfinite(centre) and np.isfinite(deviation)):
             raise TargetScaleError(
                 f"The candidates reach from {self.labels.low[0]:g} to {self.labels.high[0]:g}, a span beyond float64 "
-                f"arithmetic; rescale them."
+                f"arithmetic; divide them all by 1e150, or leave out what is no label."
+            )
+        low, high = float(self.labels.low[0]), float(self.labels.high[0])
+        if low < high and max(-low, high) < _SMALLEST_LABELS:
+            raise TargetScaleError(
+                f"The candidates reach from {low:g} to {high:g}; squares of such small labels vanish in float64. "
+                f"Multiply them all by 1e150."
             )
         return Affine(np.float64(centre), np.float64(deviation)) if scale else Affine(np.float64(0.0), np.float64(1.0))
 

@@ -1,0 +1,76 @@
+"""Estimates that are repeated until they settle say so where they have not."""
+
+import numpy as np
+import pytest
+
+from plr import PartialLabelRegressor, make_candidates, selection, uncertainty
+from plr.errors import ConvergenceWarning
+from plr.selection import fit_noise
+from plr.start import mixture
+from plr.uncertainty import fit_distances
+from plr.weighting import Posterior
+
+
+@pytest.fixture(scope="module")
+def data():
+    random = np.random.default_rng(0)
+    y = random.normal(size=400)
+    return y + 0.5 * random.standard_t(4, size=400), make_candidates(y, 8, random_state=0)
+
+
+@pytest.mark.parametrize("noise", ["student", "gaussian", "laplace"])
+@pytest.mark.parametrize("missing", [0.0, 0.1, "learned"])
+def test_the_noise_settles(data, noise, missing):
+    """Warnings are errors here. The scale of a longer run is the same."""
+    weighting = Posterior(noise, missing_truth=missing)
+    found = fit_noise(*data, weighting)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "_SETTLED", 1e-9)
+        patch.setattr(selection, "_ROUNDS", 100_000)
+        longer = fit_noise(*data, weighting)
+    assert found.scale == pytest.approx(longer.scale, rel=1e-3)
+    assert found.missing == pytest.approx(longer.missing, abs=1e-3)
+
+
+@pytest.mark.parametrize(("missing", "message"), [(0.0, "noise scale still moved"), ("learned", "share of rows whose")])
+def test_a_noise_that_does_not(monkeypatch, data, missing, message):
+    monkeypatch.setattr(selection, "_ROUNDS", 3)
+    with pytest.warns(ConvergenceWarning, match=message):
+        fit_noise(*data, Posterior(missing_truth=missing))
+
+
+def test_distances(monkeypatch, data):
+    prediction, S = data
+    given = np.abs(S.values - prediction[S.row_index]), S, np.ones(len(S))
+    log_q = np.full(S.values.size, -np.log(np.ptp(S.values)))
+    for more in ({}, {"missing": 0.05, "learn_missing": True}):
+        monkeypatch.setattr(uncertainty, "_ROUNDS", 1000)
+        found = fit_distances(*given, log_q=log_q, **more)
+        monkeypatch.setattr(uncertainty, "_ROUNDS", 10_000)
+        assert np.abs(fit_distances(*given, log_q=log_q, **more) - found).max() < 0.1
+        monkeypatch.setattr(uncertainty, "_ROUNDS", 5)
+        with pytest.warns(ConvergenceWarning, match="had not settled after 5 rounds: rows could be likelier by"):
+            fit_distances(*given, log_q=log_q, **more)
+
+
+def test_shares_of_a_start(monkeypatch):
+    random = np.random.default_rng(0)
+    likelihoods = np.exp(random.normal(size=(2, 300)) - np.array([[0.0], [2.0]]))
+    wanted = mixture._shares(likelihoods, np.ones(300))
+    assert wanted.sum() == pytest.approx(1.0)
+    monkeypatch.setattr(mixture, "_ROUNDS", 2)
+    with pytest.warns(ConvergenceWarning, match="had not settled after 2 rounds: rows could be likelier by"):
+        mixture._shares(likelihoods, np.ones(300))
+
+
+def test_the_user_is_told(monkeypatch):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 2))
+    S = make_candidates(X[:, 0] + 0.2 * random.normal(size=60), 4, random_state=0)
+    model = PartialLabelRegressor("linear", random_state=0)
+    monkeypatch.setattr(selection, "_ROUNDS", 2)
+    with pytest.warns(ConvergenceWarning, match="noise scale"):
+        model.fit(X, S)
+    monkeypatch.setattr(uncertainty, "_ROUNDS", 2)
+    with pytest.warns(ConvergenceWarning, match="intervals may be too wide or too narrow"):
+        model.predict_interval(X)
