@@ -166,7 +166,7 @@ def test_manifests_that_lie(good, tmp_path):
     def told(**changes):
         return rebuild(good, tmp_path / "told", lambda _: None, describe=lambda manifest: manifest.update(changes))
 
-    refuses(told(version=2, plr="9.9.9"), r"format 2, written by plr 9\.9\.9.*Install a newer plr")
+    refuses(told(version=3, plr="9.9.9"), r"format 3, written by plr 9\.9\.9.*Install a newer plr")
     refuses(told(version="1"), "no version")
     refuses(told(version=True), "no version")
     refuses(told(format="other"), "another's")

@@ -288,7 +288,7 @@ def test_the_manifest_says_what_there_is(tmp_path):
     manifest = read_manifest(path)
     assert manifest["extra"] == extra
     assert manifest["plr"] == plr.__version__
-    assert manifest["version"] == 1
+    assert manifest["version"] == 2
     assert "numpy" in manifest["packages"]
     assert str(tmp_path) not in json.dumps(manifest)
 

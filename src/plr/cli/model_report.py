@@ -171,8 +171,15 @@ def summarise_page(content: ModelContent, out: Path) -> dict[str, Any]:
     """Return what a page says in numbers, as plain values."""
     from dataclasses import asdict
 
+    from plr.cli.common import diagnosis_of
+
     facts = content.facts
-    return {"page": str(out), "new_rows": content.new, "facts": None if facts is None else asdict(facts)}
+    return {
+        "page": str(out),
+        "new_rows": content.new,
+        "facts": None if facts is None else asdict(facts),
+        "diagnosis": diagnosis_of(content.model),
+    }
 
 
 def _about_table(

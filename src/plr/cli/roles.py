@@ -56,40 +56,45 @@ def read_roles(table: pa.Table, data: Path, asked: dict[str, str | None]) -> Rol
     for name in _given_away(table, roles) if roles.target else []:
         instead = f"--ignore {name}" if roles.truth else f"--truth {name}"
         note(
-            f"Note: the column {name!r} equals one of the candidates in nearly every row that has it. If it is the true "
-            f"label, say {instead}: as a feature it gives the answer away."
+            f"Note: the column {name!r} equals one of the candidates in nearly every row that has it. If it is the "
+            f"true label, say {instead}: as a feature it gives the answer away."
         )
     return roles
 
 
 def _given_away(table: pa.Table, roles: Roles) -> list[str]:
     """Return features that look like the true label: wherever they are filled in, they are one of the candidates."""
-    import numpy as np
     import pyarrow as pa
 
-    from plr.cli.tables import read_candidates
-    from plr.errors import PlrError
-
-    some = table.slice(0, _LOOKED_AT)
     numbers = [
         field.name
         for field in table.schema
         if field.name not in roles.aside and (pa.types.is_floating(field.type) or pa.types.is_integer(field.type))
     ]
-    if not numbers:
-        return []
-    try:
-        sets = read_candidates(some, roles.target, empty="drop")
-    except PlrError:
-        # Whoever needs the sets says what is wrong with them, and where.
-        return []
-    several = sets.sizes > 1
     found = []
     for name in numbers:
-        value = some[name].to_numpy().astype(float)
-        value = value if sets.kept is None else value[sets.kept]
-        told = several & ~np.isnan(value)
-        equal = np.logical_or.reduceat(sets.values == value[sets.row_index], sets.offsets[:-1])
-        if told.sum() >= _LEAST_ROWS and equal[told].mean() > _NEARLY_ALL:
+        # Known truths may begin far down.
+        filled = table.filter(table[name].is_valid()) if table[name].null_count else table
+        if _is_a_candidate(filled.slice(0, _LOOKED_AT), name, roles.target):
             found.append(name)
     return found
+
+
+def _is_a_candidate(table: pa.Table, name: str, target: list[str]) -> bool:
+    import numpy as np
+
+    from plr.cli.tables import read_candidates
+    from plr.errors import PlrError
+
+    try:
+        sets = read_candidates(table, target, empty="drop")
+    except PlrError:
+        # Whoever needs the sets says what is wrong with them, and where.
+        return False
+    if len(sets) == 0:
+        return False
+    value = table[name].to_numpy().astype(float)
+    value = value if sets.kept is None else value[sets.kept]
+    told = (sets.sizes > 1) & ~np.isnan(value)
+    equal = np.logical_or.reduceat(sets.values == value[sets.row_index], sets.offsets[:-1])
+    return bool(told.sum() >= _LEAST_ROWS and equal[told].mean() > _NEARLY_ALL)
