@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
 
 __all__ = ["one_blas_thread"]
 
@@ -31,7 +31,8 @@ def one_blas_thread() -> Iterator[None]:
     global _inside, _limit
     with _lock:
         if _inside == 0:
-            _limit = _libraries().limit(limits=1, user_api="blas")
+            _let_any_thread_set_it()
+            _limit = _libraries().limit(limits=1)
         _inside += 1
     try:
         yield
@@ -39,12 +40,22 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if _inside == 0:
+                _let_any_thread_set_it()
                 _limit.restore_original_limits()
+                _let_any_thread_set_it()
+
+
+def _let_any_thread_set_it() -> None:
+    # Since threadpoolctl 3.8 the first thread that sets OpenBLAS's number is the only one that may, and others are
+    # ignored without a word; here the thread that leaves last may not be the one that came first.
+    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(openblas, "clear_controlling_thread"):
+        openblas.clear_controlling_thread(force=True)
 
 
 @functools.cache
-def _libraries() -> ThreadpoolController:
+def _libraries() -> Any:
     # Looking for them takes milliseconds. Both of these bring one of their own, which must be there to be found.
     import scipy.linalg  # noqa: F401
 
-    return ThreadpoolController()
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")

@@ -38,12 +38,9 @@ class FittedLinear:
     report: Report
     features: Encoding
 
+    @one_blas_thread()
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row."""
-        with one_blas_thread():
-            return self._predict(X)
-
-    def _predict(self, X: Floats) -> Floats:
         if not self.features.marked and not self.features.categories and self.coefficients.all():
             found: Floats = X @ self.coefficients + self.intercept
             # A gap anywhere in a row shows here, without a look at all of X; with a coefficient of 0 it might not.

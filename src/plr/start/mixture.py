@@ -17,6 +17,7 @@ from plr.learners.encoding import Encoding, learn_encoding
 from plr.learners.folds import make_folds
 from plr.learners.scaling import Affine, learn_target, rescaled
 from plr.start.models import DensityModel, FittedModel, Problem
+from plr.threads import one_blas_thread
 from plr.weighting.rule import thread_count
 
 __all__ = ["Background", "Estimate", "Mixture", "estimate"]
@@ -90,6 +91,7 @@ class Mixture:
         # Two that differ by rounding are one.
         return every[np.concatenate([[True], np.diff(every) > 1e-9 * (self.high - self.low)])]
 
+    @one_blas_thread()
     def heights(self, X: Floats) -> Floats:
         """Return each row's density at the knots, of area one between them."""
         rows = encoded(self.encoding, X)
@@ -141,6 +143,7 @@ class Estimate:
     unseen: tuple[Floats, ...] | None
 
 
+@one_blas_thread()
 def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate:
     """Fit several estimates of the density, and weigh them by how likely they make held-out candidate sets."""
     weight = np.ones(len(task.S)) if task.sample_weight is None else task.sample_weight
