@@ -168,8 +168,8 @@ def is_plain_target(y: Any) -> bool:
     """Return whether a target is plain labels rather than candidate sets."""
     if isinstance(y, CandidateSets):
         return False
-    shape = getattr(y, "shape", None)
-    is_table = shape is not None and len(shape) == 2
+    shape: Any = getattr(y, "shape", ())
+    is_table = len(shape) == 2
     if is_table and shape[1] != 1:
         return False
     if _num_samples(y) == 0:

@@ -43,7 +43,7 @@ def check_integer(name: str, value: object, *, low: int = 0) -> int:
         raise ParameterError(f"{name} must be a whole number, got {value!r}.")
     if value < low:
         raise ParameterError(f"{name} must be at least {low}, got {shown(value)}.")
-    if value >= _LARGEST:
+    if int(value) >= _LARGEST:
         raise ParameterError(f"{name} is larger than anything that can be counted here, got {shown(value)}.")
     return int(value)
 
