@@ -185,9 +185,6 @@ def fit_distances(
     """
     prior = S.prior_or_uniform
     counts = sample_weight[S.row_index] > 0
-    # In a unit of their own, so that one over a distance is finite; a power of two changes no digit.
-    exponent = int(np.frexp(distances.max())[1])
-    distances, log_q = np.ldexp(distances, -exponent), log_q + exponent * math.log(2.0)
     edges = _edges(np.where(counts & (prior > 0), distances, np.nan), S)
     if edges.size == 0:
         return np.array(prior)
@@ -196,8 +193,11 @@ def fit_distances(
     lowest = np.minimum.reduceat(log_q, S.offsets[:-1])
     odds = prior * np.exp(lowest[S.row_index] - log_q)
     weight = sample_weight / sample_weight.sum()
+    # In a unit of their own, so that one over a distance is finite; a power of two changes no digit.
+    exponent = int(np.frexp(edges[-1])[1])
+    lowest = lowest + exponent * math.log(2.0)
     # A distance is met on both sides of a prediction.
-    heights = 1.0 / (2.0 * edges)
+    heights = 1.0 / (2.0 * np.ldexp(edges, -exponent))
     shares = np.full(edges.size, 1.0 / edges.size)
     for _ in range(_ROUNDS):
         evidence = _evidence(odds * _density(shares, heights)[step], S, lowest, missing)
@@ -248,7 +248,7 @@ def _edges(distances: Floats, S: CandidateSets) -> Floats:
     first = max(float(np.quantile(nearest, _FIRST_STEP)), farthest * np.finfo(float).eps)
     levels = np.linspace(0.0, 1.0, _STEPS // 2)
     places = np.concatenate([np.quantile(nearest, levels), np.quantile(known, levels), [first, farthest]])
-    return np.unique(places[places >= first])
+    return np.unique(places[(places >= first) & (places > 0.0)])
 
 
 def _covered(

@@ -17,6 +17,7 @@ from pairs import all_pairs
 from torch.nn import functional
 
 from plr import CandidateSets
+from plr._codes import NARROWEST
 from plr.errors import EmptySetError, LengthError, ParameterError, PriorError
 from plr.losses import LOSSES, Absolute, Huber, Loss, Pointwise, Squared
 from plr.torch import (
@@ -269,10 +270,10 @@ class TestScale:
         loss = PosteriorLoss(initial_scale=2.0, momentum=1.0)
         exact = torch.ones(3), torch.ones(3, 2), torch.ones(3, 2, dtype=torch.bool)
         loss(*exact)
-        assert float(loss.scale) == pytest.approx(2e-6)
+        assert float(loss.scale) == pytest.approx(2.0 * NARROWEST)
         loss(torch.full((3,), torch.nan), *exact[1:])
         loss(*exact, sample_weight=torch.zeros(3))
-        assert float(loss.scale) == pytest.approx(2e-6)
+        assert float(loss.scale) == pytest.approx(2.0 * NARROWEST)
 
     def test_state_dict_and_pickle(self) -> None:
         loss, rows = PosteriorLoss(), self.rows(0.5)

@@ -176,20 +176,20 @@ class LibraryObjective:
         prediction = _prediction(first, second, len(self._core.S))
         data = second if hasattr(second, "get_label") else None
         varies = bool(prediction.min() < prediction.max())
-        if self._first is None or self._begins_anew(prediction, varies, data):
+        if self._begins(prediction, varies, data):
             self._core.begin()
             self._first = prediction.copy()
             self._data = None if data is None else weakref.ref(data)
-        self._moved = not np.array_equal(prediction, self._first)
+        self._moved = self._first is not None and not np.array_equal(prediction, self._first)
         self._varied = varies
         return self._core.round(prediction)[1:]
 
-    def _begins_anew(self, prediction: Floats, varies: bool, data: Any) -> bool:
-        """Return whether these are the predictions of another fit's first round.
+    def _begins(self, prediction: Floats, varies: bool, data: Any) -> bool:
+        """Return whether these are the predictions of a fit's first round.
 
         Predictions that have not moved yet tell nothing: trees without a split leave them as they were.
         """
-        if data is not None and (self._data is None or self._data() is not data):
+        if self._first is None or (data is not None and (self._data is None or self._data() is not data)):
             return True
         if not self._moved:
             return False
