@@ -263,7 +263,7 @@ def test_a_kernel_is_learned_where_rounding_has_spoilt_its_covariance(monkeypatc
 
 
 def test_a_matrix_that_is_no_covariance_is_an_error():
-    with pytest.raises(DivergenceError, match="not positive definite.*extreme entries in X"):
+    with pytest.raises(DivergenceError, match=r"not positive definite.*extreme entries in X"):
         cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))
     with pytest.raises(DivergenceError, match="not positive definite"):
         cholesky(np.array([[1.0, np.nan], [np.nan, 1.0]]))

@@ -120,10 +120,10 @@ def _span(X: Floats) -> Floats:
     """Return an orthonormal basis of what the rows span, one column per direction, from the widest on."""
     wide = X.shape[1] > X.shape[0]
     if wide:
-        basis, triangle = np.linalg.qr(X.T)
-        triangle = triangle.T
+        basis, upper = np.linalg.qr(X.T)
+        triangle: Floats = upper.T
     else:
-        triangle = np.linalg.qr(X, mode="r")
+        triangle = np.asarray(np.linalg.qr(X, mode="r"))
     _, widths, directions = linalg.svd(triangle, check_finite=False)
     found: Floats = directions[widths > _NARROWEST * widths[0]].T
     return basis @ found if wide else found
