@@ -48,14 +48,14 @@ def one_blas_thread() -> Iterator[None]:
 def _let_any_thread_set_it() -> None:
     # Since threadpoolctl 3.8 the first thread that sets OpenBLAS's number is the only one that may, and others are
     # ignored without a word; here the thread that leaves last may not be the one that came first.
-    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    openblas: Any = getattr(threadpoolctl, "OpenBLASController", None)
     if hasattr(openblas, "clear_controlling_thread"):
         openblas.clear_controlling_thread(force=True)
 
 
 @functools.cache
 def _libraries() -> Any:
-    # Looking for them takes milliseconds. Both of these bring one of their own, which must be there to be found.
+    # Looking for them takes milliseconds. scipy has one of its own, besides numpy's, which must be there to be found.
     import scipy.linalg  # noqa: F401
 
     return threadpoolctl.ThreadpoolController().select(user_api="blas")

@@ -15,6 +15,8 @@ _NARROWEST = 1e-8
 # Columns of length 1 whose products have a smaller eigenvalue than this, for each column, are collinear. Sums over many
 # rows are exact to 1e-13 or so; eigenvalues that small would be rounding error, and what they say another each time.
 _COLLINEAR = 1e-12
+# Weights that differ by less than this are the same: sums of shares are 1 only up to rounding.
+_SAME = 1e-13
 
 
 class LeastSquares:
@@ -43,7 +45,7 @@ class LeastSquares:
     def solve(self, target: Floats, weight: Floats) -> Floats:
         """Return the solution, in the columns that are solved for."""
         weighted = self._rows * weight[:, None]
-        if not np.array_equal(weight, self._weight):
+        if not _alike(weight, self._weight):
             gram = weighted.T @ self._rows / len(target)
             gram[np.diag_indices(len(gram))] += self._penalty
             self._inverse = pseudo_inverse(gram)
@@ -81,12 +83,24 @@ def pseudo_inverse(gram: Floats) -> Floats:
     lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))
     there = lengths > _NARROWEST * lengths.max()
     inverse = np.zeros_like(gram)
-    inverse[np.ix_(there, there)] = _inverse(gram[np.ix_(there, there)], lengths[there])
+    if there.any():
+        inverse[np.ix_(there, there)] = _inverse(gram[np.ix_(there, there)], lengths[there])
     return inverse
 
 
+def _alike(weight: Floats, other: Floats) -> bool:
+    return weight.shape == other.shape and bool((np.abs(weight - other) <= _SAME * other).all())
+
+
 def _inverse(gram: Floats, lengths: Floats) -> Floats:
-    values, vectors = linalg.eigh(gram / np.outer(lengths, lengths), check_finite=False)
+    scaled = gram / np.outer(lengths, lengths)
+    # By far the fastest way, where there is nothing to leave out.
+    factor, failed = linalg.lapack.dpotrf(scaled, lower=1)
+    if not failed and _condition(factor, scaled) > 10 * _COLLINEAR * len(scaled):
+        triangle, _ = linalg.lapack.dpotri(factor, lower=1)
+        triangle = np.tril(triangle)
+        return (triangle + np.tril(triangle, -1).T) / np.outer(lengths, lengths)
+    values, vectors = linalg.eigh(scaled, check_finite=False)
     vectors /= lengths[:, None]
     kept = values > _COLLINEAR * len(values)
     inverse: Floats = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
@@ -97,14 +111,19 @@ def _inverse(gram: Floats, lengths: Floats) -> Floats:
     return inverse
 
 
+def _condition(factor: Floats, matrix: Floats) -> float:
+    """Return one over the condition number, which the smallest eigenvalue is no smaller than at a diagonal of 1."""
+    return float(linalg.lapack.dpocon(factor, np.abs(matrix).sum(axis=0).max(), uplo="L")[0])
+
+
 def _span(X: Floats) -> Floats:
     """Return an orthonormal basis of what the rows span, one column per direction, from the widest on."""
     wide = X.shape[1] > X.shape[0]
     if wide:
-        basis, triangle = np.linalg.qr(X.T)
-        triangle = triangle.T
+        basis, upper = np.linalg.qr(X.T)
+        triangle: Floats = upper.T
     else:
-        triangle = np.linalg.qr(X, mode="r")
+        triangle = np.asarray(np.linalg.qr(X, mode="r"))
     _, widths, directions = linalg.svd(triangle, check_finite=False)
     found: Floats = directions[widths > _NARROWEST * widths[0]].T
     return basis @ found if wide else found

@@ -114,12 +114,10 @@ def cholesky(matrix: Floats) -> Floats:
     DivergenceError
         If the matrix is not finite, or no rounding of a positive one.
     """
-    mean = float(np.trace(matrix)) / len(matrix)
+    unit = np.diag(np.full(len(matrix), np.trace(matrix) / len(matrix)))
     for share in (0.0, *_MORE_JITTER):
         try:
-            factor: Floats = linalg.cholesky(
-                matrix + share * mean * np.eye(len(matrix)) if share else matrix, lower=True
-            )
+            factor: Floats = linalg.cholesky(matrix + share * unit, lower=True)
             return factor
         except linalg.LinAlgError:
             continue
