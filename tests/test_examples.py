@@ -18,7 +18,10 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 LINE = re.compile(r"^  (\S.*?) {2,}([\d.e+-]+) +([\d.e+-]+) +([\d.]+)%$", flags=re.MULTILINE)
 GUESS = re.compile(r"^  nothing: a guess +([\d.]+)%$", flags=re.MULTILINE)
 
-every_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+# One worker runs a script once for all that is said of it.
+every_script = pytest.mark.parametrize(
+    "script", [pytest.param(path, id=path.stem, marks=pytest.mark.xdist_group(path.stem)) for path in SCRIPTS]
+)
 
 
 class Figures(NamedTuple):
