@@ -76,7 +76,7 @@ def survives(folder, first, count, names):
 
 
 def test_changed_numbers_crash_nothing(folder):
-    survives(folder, 0, 8, ESTIMATORS)
+    survives(folder, 0, 5, ESTIMATORS)
 
 
 @pytest.mark.slow

@@ -325,6 +325,14 @@ def test_nothing_is_made_that_files_do_not_know(good, tmp_path):
     refuses(change_model(good, tmp_path / "deep", plant(deep)), "nested too deep")
 
 
+def test_arrays_where_words_should_stand(files, tmp_path):
+    def replace(model):
+        fields = model["attributes"]["model_"]["fields"]
+        fields["point"], fields["out_of_fold"] = fields["out_of_fold"], None
+
+    refuses(change_model(files / "density.plr", tmp_path / "point", replace), "the point of a part")
+
+
 def test_sums_are_those_of_the_members(good):
     manifest, members = read_manifest(good), members_of(good)
     for name, what in manifest["members"].items():

@@ -163,6 +163,8 @@ def _check_directory(path: Path, archive: zipfile.ZipFile, size: int) -> None:
             raise damaged(path, f"it has two members called {entry.filename}")
         seen.add(entry.filename)
         plain = entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size
+        if entry.file_size > size:
+            raise damaged(path, "its members do not add up to its size")
         more = _sizes_in_full(entry)
         if not plain or entry.flag_bits or len(entry.extra) != more or entry.comment:
             raise damaged(path, f"its {entry.filename} is packed in a way that plr does not use")

@@ -19,6 +19,7 @@ from plr.persistence.kinds import (
     optional,
     positive,
     require,
+    text,
     whole,
 )
 from plr.persistence.models import NETWORK
@@ -159,7 +160,7 @@ DENSITY_KINDS = (
         "plr.learners.density:FittedDensity",
         {
             "mixture": a(_MIXTURE),
-            "point": lambda value: value in _POINTS,
+            "point": lambda value: text(value) and value in _POINTS,
             "report": a(REPORT),
             "log_likelihood": number,
             "out_of_fold": optional(_LINE),
