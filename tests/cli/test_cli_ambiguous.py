@@ -1,4 +1,4 @@
-"""``plr`` on data that cannot tell which candidates are true: every verb says so, and none contradicts it."""
+"""``plr`` on data that cannot tell which candidates are true: every verb says so, and nothing contradicts it."""
 
 import json
 
