@@ -18,10 +18,8 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 LINE = re.compile(r"^  (\S.*?) {2,}([\d.e+-]+) +([\d.e+-]+) +([\d.]+)%$", flags=re.MULTILINE)
 GUESS = re.compile(r"^  nothing: a guess +([\d.]+)%$", flags=re.MULTILINE)
 
-# One worker runs a script once for all that is said of it.
-every_script = pytest.mark.parametrize(
-    "script", [pytest.param(path, id=path.stem, marks=pytest.mark.xdist_group(path.stem)) for path in SCRIPTS]
-)
+# Each of these trains for long.
+SLOW = {"images", "mixed_table", "text"}
 
 
 class Figures(NamedTuple):
@@ -51,7 +49,15 @@ def tables(text: str) -> list[tuple[dict[str, Figures], float]]:
     ]
 
 
-@every_script
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(
+            path, id=path.stem, marks=[pytest.mark.xdist_group(path.stem)] + [pytest.mark.slow] * (path.stem in SLOW)
+        )
+        for path in SCRIPTS
+    ],
+)
 def test_candidates_beat_their_average(script):
     found = tables(output(script))
     assert found
@@ -66,7 +72,7 @@ def test_candidates_beat_their_average(script):
         assert supervised.identified > naive.identified
 
 
-@every_script
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_docstring_and_readme_name_the_command(script):
     described = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8")))
     assert f"python examples/{script.name}" in described
@@ -78,11 +84,14 @@ def test_there_are_examples():
     assert {"grid_search", "images", "mixed_table", "own_loop", "text"} <= {script.stem for script in SCRIPTS}
 
 
+@pytest.mark.xdist_group("grid_search")
 def test_grid_search_orders_settings_as_labels_would():
     agreement = re.search(r"likelihood (-?[\d.]+), score", output(EXAMPLES / "grid_search.py"))
     assert float(agreement[1]) > 0.7
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("own_loop")
 def test_own_loop_gives_the_same_twice():
     script = EXAMPLES / "own_loop.py"
     first = output(script)

@@ -117,14 +117,18 @@ def test_experiments_import_where_there_is_only_numpy_scikit_learn_and_torch():
 
 
 # Packages of others are loaded once, and each fork of that process stands for a fresh interpreter, in a fraction of the
-# time. Forks of a process with the largest packages cost more, and are for the modules that ask for them.
+# time. A module is imported after the packages it is in, so a fork that has a package stands for all that is in it.
+# Forks of a process with the largest packages cost more; they are for the modules that ask for them.
 ALONE = """
 import contextlib, gc, importlib, os, sys
 
-class Larger:
+LARGEST = ("ray", "torch", "triton")
+later, tell = map(os.fdopen, os.pipe(), "rw")
+
+class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"ray", "torch", "triton"}:
-            os._exit(3)
+        if name.partition(".")[0] in LARGEST:
+            raise SystemExit
 
 def load(*names):
     for name in names:
@@ -132,25 +136,40 @@ def load(*names):
             importlib.import_module(name)
     assert not any(name.partition(".")[0] == "plr" for name in sys.modules)
 
-def import_alone(name, *finders):
+def import_alone(name, modules):
     child = os.fork()
     if child == 0:
-        sys.meta_path[:0] = finders
         try:
             importlib.import_module(name)
+            for inner in modules:
+                if inner.rpartition(".")[0] == name:
+                    import_alone(inner, modules)
+        except SystemExit:
+            print(name, file=tell, flush=True)
         except BaseException as error:
             print(f"{name}: {type(error).__name__}: {error}", flush=True)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        finally:
+            os._exit(0)
+    if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        print(f"{name}: ended with {status}", flush=True)
+
+def import_each(modules):
+    for name in modules:
+        if name.rpartition(".")[0] not in modules:
+            import_alone(name, modules)
 
 gc.disable()
+modules = sys.argv[1:]
 load("lightgbm", "numba", "pandas", "pyarrow.parquet", "scipy.optimize", "scipy.stats", "typer")
 load("sklearn.ensemble", "sklearn.model_selection", "sklearn.pipeline")
-more = [name for name in sys.argv[1:] if import_alone(name, Larger()) == 3]
-load("ray.data", "ray.train", "torch", "triton")
-for name in more:
-    if status := import_alone(name):
-        print(f"{name}: ended with {status}")
+sys.meta_path.insert(0, Missing())
+import_each(modules)
+tell.close()
+left = later.read().split()
+del sys.meta_path[0]
+load(*LARGEST, "ray.data", "ray.train")
+tell = sys.stdout
+import_each([name for name in modules if any(f"{name}.".startswith(f"{first}.") for first in left)])
 print("all tried")
 """
 
@@ -158,9 +177,7 @@ print("all tried")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_every_module_imports_alone():
     root = Path(plr.__file__).parent
-    modules = sorted(
-        ".".join(["plr", *path.relative_to(root).with_suffix("").parts]).removesuffix(".__init__")
-        for path in root.rglob("*.py")
-    )
-    assert "plr.selection" in modules
+    names = [".".join(["plr", *path.relative_to(root).with_suffix("").parts]) for path in root.rglob("*.py")]
+    modules = sorted(name.removesuffix(".__init__") for name in names)
+    assert len(modules) > 200
     assert run(ALONE, *modules).splitlines() == ["all tried"]

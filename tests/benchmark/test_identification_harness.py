@@ -71,6 +71,7 @@ def test_held_back_tables_are_whole(name):
     assert max(abs(np.corrcoef(column, table.y)[0, 1]) for column in table.X.T if column.std() > 0) < 0.999
 
 
+@pytest.mark.slow
 def test_a_machine_without_the_data_packages_measures_from_exports(tmp_path):
     data.export(("auto-mpg",), tmp_path / "runs" / "data")
     code = """
@@ -225,6 +226,7 @@ def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path, capsys):
     assert "line 2" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_measured_does_not_depend_on_processes_shards_or_order(tmp_path, monkeypatch):
     # The command sets these for good; other tests in this process must not notice.
     for name in ONE_THREAD:

@@ -83,6 +83,10 @@ GIVEN: dict[str, Callable[[], object]] = {
     "attention": lambda: module(Attention, learning_rate=0.01),
 }
 
+# Further models of a kind that is there already: the full run asks everything of them, the others what matters most.
+FURTHER = {"extra trees", "histogram boosting", "bayesian ridge", "convolution", "attention"}
+every_given = pytest.mark.parametrize("given", GIVEN, indirect=True)
+
 STOPS_EARLY = {
     "mlp": lambda **more: MLP(hidden=(16,), epochs=400, **more),
     "boosting": lambda **more: Boosting(trees=400, learning_rate=0.3, rows_per_leaf=2, **more),
@@ -98,7 +102,7 @@ def data():
     return X, y, make_candidates(y, 2, set_size="upto", random_state=0)
 
 
-@pytest.fixture(params=GIVEN)
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name in FURTHER)) for name in GIVEN])
 def given(request):
     return GIVEN[request.param]()
 
@@ -115,6 +119,7 @@ def fitted(given, X, S, *, seed=0, fit=None, **parameters):
     return PartialLabelRegressor(given, random_state=seed, **parameters).fit(X, S, **(fit or {}))
 
 
+@every_given
 def test_answers_all_questions(given, data):
     X, y, S = data
     model = fitted(given, X, S)
@@ -165,6 +170,7 @@ def test_what_was_given_is_left_alone(given, data):
         assert pickle.dumps(given) == before
 
 
+@every_given
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_every_weighting(given, data, weighting):
     X, y, S = data
