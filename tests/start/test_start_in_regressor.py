@@ -66,7 +66,7 @@ def test_every_learner_begins_with_it(data, learner):
     assert begun[1].start_weights_[S.offsets[:-1] + truth].min() == 1.0
 
 
-@pytest.mark.filterwarnings("ignore::plr.errors.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::plr.errors.ConvergenceWarning", "ignore::plr.errors.AmbiguousDataWarning")
 def test_a_linear_model_stays_where_the_start_is():
     # Both lines explain all rows: only the start tells them apart.
     X = np.linspace(-1, 1, 60)[:, None]
