@@ -47,6 +47,9 @@ EFFORTS = {
 }
 """What each level of effort stands for."""
 
+# Columns that a tree looks at, at most. Where there are more, others have their turn in the next tree; thousands of
+# columns in each of thousands of trees would take minutes for a hundred rows.
+_MOST_COLUMNS = 1000
 # With fewer rows than this, folds and trees have nothing to say.
 _FEWEST_ROWS = 50
 # The trees weigh candidates by their own noise and by the square root of the Gaussian process's weights.
@@ -182,7 +185,8 @@ class Committee(Learner):
         )
 
     def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[_Trees, Floats]:
-        learner = Refit(boosted_trees(), cv=self.cv, max_rounds=effort.refits, last_fits=effort.last_fits)
+        trees = boosted_trees(task.X.shape[1])
+        learner = Refit(trees, cv=self.cv, max_rounds=effort.refits, last_fits=effort.last_fits)
         target = learn_steady_target(task.S, task.sample_weight)
         log_q = None if task.log_q is None else task.scaled_log_q(target)
         task = replace(_informed(task, process.weights), log_q=log_q)
@@ -221,8 +225,8 @@ class Committee(Learner):
         return alone if likelihood(alone) > likelihood(best) + _OUT_OF_DEPTH else best
 
 
-def boosted_trees() -> Any:
-    """Return the trees, not yet fitted."""
+def boosted_trees(columns: int) -> Any:
+    """Return the trees, not yet fitted, for so many columns."""
     from lightgbm import LGBMRegressor
 
     return LGBMRegressor(
@@ -232,7 +236,7 @@ def boosted_trees() -> Any:
         min_child_samples=8,
         subsample=0.8,
         subsample_freq=1,
-        colsample_bytree=0.8,
+        colsample_bytree=min(0.8, _MOST_COLUMNS / max(columns, 1)),
         deterministic=True,
         force_col_wise=True,
         n_jobs=1,
