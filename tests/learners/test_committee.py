@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import FewRowsWarning, ParameterError
 from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Task
-from plr.learners.committee import EFFORTS, FittedCommittee, _informed
+from plr.learners.committee import EFFORTS, FittedCommittee, _informed, boosted_trees
 from plr.losses import Absolute, Squared
 from plr.training import effort_of_folds
 from plr.weighting import Posterior, Rule, get_weighting
@@ -69,6 +69,11 @@ def test_on_plain_labels_the_better_one_counts_for_more_and_trees_have_no_say_on
     shares = [fit(X, CandidateSets(y, np.arange(121))).share for y in (X[:, 0], (np.floor(3 * X) % 2).sum(axis=1))]
     assert shares[0] == 1.0
     assert shares[1] < 0.75
+
+
+@pytest.mark.parametrize(("columns", "looked_at"), [(10, 8), (1_000, 800), (5_000, 1_000), (100_000, 1_000)])
+def test_a_tree_looks_at_a_thousand_columns_at_most(columns, looked_at):
+    assert round(boosted_trees(columns).colsample_bytree * columns) == looked_at
 
 
 def test_effort_is_how_much_is_fitted():

@@ -45,6 +45,9 @@ EFFORTS = {
 }
 """What each level of effort stands for."""
 
+# Columns that a tree looks at, at most. Where there are more, others have their turn in the next tree; thousands of
+# columns in each of thousands of trees would take minutes for a hundred rows.
+_MOST_COLUMNS = 1000
 # The trees weigh candidates by their own noise and by the square root of the Gaussian process's weights.
 _TRUST = 0.5
 # The Gaussian process's share in the prediction, and what is tried on plain labels. Their mistakes differ, so that
@@ -193,7 +196,8 @@ class Committee(Learner):
         )
 
     def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[_Trees, Floats]:
-        learner = Refit(boosted_trees(), cv=self.cv, max_rounds=effort.refits, last_fits=effort.last_fits)
+        trees = boosted_trees(task.X.shape[1])
+        learner = Refit(trees, cv=self.cv, max_rounds=effort.refits, last_fits=effort.last_fits)
         target = learn_steady_target(task.S, task.sample_weight)
         log_q = None if task.log_q is None else task.scaled_log_q(target)
         task = replace(_informed(task, process.weights), log_q=log_q)
@@ -239,8 +243,8 @@ def _counted(task: Task) -> int:
     return len(task.S) if task.sample_weight is None else int(np.count_nonzero(task.sample_weight))
 
 
-def boosted_trees() -> Any:
-    """Return the trees, not yet fitted."""
+def boosted_trees(columns: int = 1) -> Any:
+    """Return the trees, not yet fitted, for so many columns."""
     from lightgbm import LGBMRegressor
 
     return LGBMRegressor(
@@ -250,7 +254,7 @@ def boosted_trees() -> Any:
         min_child_samples=8,
         subsample=0.8,
         subsample_freq=1,
-        colsample_bytree=0.8,
+        colsample_bytree=min(0.8, _MOST_COLUMNS / max(columns, 1)),
         deterministic=True,
         force_col_wise=True,
         n_jobs=1,

@@ -97,7 +97,8 @@ class Kernel:
             away = (parameters - centre) / spread
             return float(value + 0.5 * away @ away), gradient + away / spread
 
-        bounds = [_LENGTHS] * columns + [_CURVED, _STRAIGHT, _NOISE]
+        # As arrays: with thousands of columns, looking at pairs one by one takes longer than the linear algebra.
+        bounds = optimize.Bounds(*np.array([_LENGTHS] * columns + [_CURVED, _STRAIGHT, _NOISE]).T)
         found = optimize.minimize(
             cost, self.parameters, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations}
         )
