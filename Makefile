@@ -3,6 +3,7 @@
 # make test-all  the same, and what takes longer: clusters, browsers, every combination of parameters
 # make lint   ruff and mypy
 # make bench  how fast everything is, into results/speed
+# make golden  whether plr still answers as benchmarks/golden/record says
 # make docs   the documentation as a site under site/
 # Each makes .venv by itself; all it needs is Python 3.11 or later with pip.
 
@@ -72,6 +73,11 @@ identification: $(VENV)/.tests
 uncertainty: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.uncertainty run --jobs 2
 	$(BIN)/python -m benchmarks.uncertainty tables
+
+.PHONY: golden
+
+golden: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.golden compare
 
 .PHONY: scale
 
