@@ -37,13 +37,13 @@ def check_number(
     return number
 
 
-def check_integer(name: str, value: object, *, low: int = 0) -> int:
-    """Return ``value`` as an int of at least ``low``."""
+def check_integer(name: str, value: object, *, low: int = 0, countable: bool = True) -> int:
+    """Return ``value`` as an int of at least ``low`` and, unless not ``countable``, one that fits into 64 bits."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ParameterError(f"{name} must be a whole number, got {value!r}.")
     if value < low:
         raise ParameterError(f"{name} must be at least {low}, got {shown(value)}.")
-    if int(value) >= _LARGEST:
+    if countable and int(value) >= _LARGEST:
         raise ParameterError(f"{name} is larger than anything that can be counted here, got {shown(value)}.")
     return int(value)
 

@@ -19,6 +19,8 @@ ENOUGH_ROWS = 200
 
 # A gain of so many times its error may be an accident; and a gain in log likelihood that is enough to begin with.
 _FAINT, _GOOD = 1.5, 0.15
+# From this lift on, values tell candidates apart where features say nothing: nearly all labels may be one value.
+_BY_VALUE = 0.25
 _FEW_ROWS, _LEAST_MEASURED, _FEW_LABELLED = 50, 20, 0.02
 _HEADLINES = {
     "fine": "Fine: a model can learn from this data.",
@@ -186,6 +188,12 @@ class Diagnosis:
                 "Collect more rows; some hundreds are a beginning.",
             )
         if signal is not None and not self.plain and signal.gain <= _FAINT * signal.gain_error:
+            if signal.lift >= _BY_VALUE:
+                return (
+                    "thin",
+                    "Features seem to say nothing about the true values, but some values are likelier than others.",
+                    "Fit it, and trust no answer that you have not checked; more columns would help.",
+                )
             if self.rows < ENOUGH_ROWS:
                 return (
                     "thin",
@@ -217,7 +225,6 @@ class Diagnosis:
             f"Features say something about the true values: on rows it had not seen, a quick estimate expects to be "
             f"right in {signal.expected_right:.0%} of the rows with several candidates (by chance {signal.chance:.0%})"
         )
-        lift = (signal.expected_right - signal.chance) / max(1.0 - signal.chance, 1e-9)
         if signal.gain < CLEAR * signal.gain_error:
             return (
                 "thin",
@@ -226,7 +233,7 @@ class Diagnosis:
                 else "If features say anything about the true values, so little that a quick look may be mistaken.",
                 "Fit it, and trust no answer that you have not checked; more rows or features would help.",
             )
-        if signal.gain < _GOOD or lift < 0.1 or self.rows < _FEW_ROWS:
+        if signal.gain < _GOOD or signal.lift < 0.1 or self.rows < _FEW_ROWS:
             return (
                 "thin",
                 f"{found}, which is little to begin with.",

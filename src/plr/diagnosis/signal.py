@@ -52,6 +52,11 @@ class Signal:
     chance: float
     sure: float
 
+    @property
+    def lift(self) -> float:
+        """How much of what chance leaves open is expected to be right."""
+        return (self.expected_right - self.chance) / max(1.0 - self.chance, 1e-9)
+
 
 def measure_signal(task: Task) -> Signal | None:
     """Compare densities of labels by features and by other rows' features; None for few rows or one label."""

@@ -252,7 +252,7 @@ def _resolve(
     if not kind.counted and (false_labels is not None or set_size is not None):
         given = "false_labels" if false_labels is not None else "set_size"
         raise ParameterError(f"{given} does not apply to {mechanism!r}; it is governed by {', '.join(known)}.")
-    number = check_integer("false_labels", _FALSE_LABELS if false_labels is None else false_labels)
+    number = check_integer("false_labels", _FALSE_LABELS if false_labels is None else false_labels, countable=False)
     if kind.most_false_labels is not None and number > kind.most_false_labels:
         raise ParameterError(f"{mechanism!r} has at most {kind.most_false_labels} false labels a row, not {number}.")
     check_total(number)

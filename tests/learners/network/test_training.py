@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import functools
+import signal
 import sys
 import threading
 import time
@@ -430,6 +431,8 @@ class TestInterruptions:
             return over
 
         monkeypatch.setattr(network, "train", interrupted)
+        # Where tests run in the background of a shell, the signal is ignored.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         keyboard = threading.Thread(target=interrupt)
         keyboard.start()
         try:
@@ -438,6 +441,7 @@ class TestInterruptions:
         finally:
             running.set()
             keyboard.join()
+            signal.signal(signal.SIGINT, before)
         assert len(steps) == 3
 
     def test_looks_come_at_a_steady_pace(self, monkeypatch: pytest.MonkeyPatch) -> None:
