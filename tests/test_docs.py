@@ -43,9 +43,16 @@ def tool(name):
 
 
 pages = tool("pages")
+SLOW = {f"situations/{name}" for name in ("digits", "folding", "guesses", "joins")}
 
 
-@pytest.mark.parametrize("page", pages.all_pages(), ids=lambda page: page.relative_to(DOCS).with_suffix("").as_posix())
+def as_param(page):
+    """Name a page; those that fit several default models are for the full run."""
+    name = page.relative_to(DOCS).with_suffix("").as_posix()
+    return pytest.param(page, id=name, marks=[pytest.mark.slow] * (name in SLOW))
+
+
+@pytest.mark.parametrize("page", map(as_param, pages.all_pages()))
 def test_code_on_a_page_prints_what_the_page_shows(page, monkeypatch):
     # A page adds a mechanism of its own; what it adds is taken back.
     monkeypatch.setitem(MECHANISMS, "sign", None)

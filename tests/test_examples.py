@@ -19,7 +19,7 @@ LINE = re.compile(r"^  (\S.*?) {2,}([\d.e+-]+) +([\d.e+-]+) +([\d.]+)%$", flags=
 GUESS = re.compile(r"^  nothing: a guess +([\d.]+)%$", flags=re.MULTILINE)
 
 # Each of these trains for long.
-SLOW = {"images", "mixed_table", "text"}
+SLOW = {"grid_search", "images", "mixed_table", "text"}
 
 
 class Figures(NamedTuple):
@@ -84,6 +84,7 @@ def test_there_are_examples():
     assert {"grid_search", "images", "mixed_table", "own_loop", "text"} <= {script.stem for script in SCRIPTS}
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("grid_search")
 def test_grid_search_orders_settings_as_labels_would():
     agreement = re.search(r"likelihood (-?[\d.]+), score", output(EXAMPLES / "grid_search.py"))

@@ -79,7 +79,7 @@ class TestEveryWidth:
     @every_other
     def test_kernels(self, setting):
         files = [str(path) for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.kernel" in path.read_text()]
-        chosen = "-m", "kernel and not slow", "--maxfail", "5", "--tb", "short"
+        chosen = "-m", "kernel and not slow", "--maxfail", "5", "--tb", "short", "--hypothesis-profile", "few"
         options = "-q", "-n", "0", "-p", "no:cacheprovider", *chosen
         done = run(setting, "-m", "pytest", *options, *sorted(files))
         assert done.returncode == 0, f"{done.stdout[-5000:]}\n{done.stderr[:2000]}"

@@ -218,18 +218,19 @@ def test_interrupt_stops_what_is_being_trained(tiny, tmp_path, start_runner):
         assert store._select("SELECT * FROM claims") == []
 
 
-def test_killed_twenty_times_comes_to_the_same_rows(tiny, tmp_path, killed_runner):
+@pytest.mark.parametrize(("times", "trials"), [(4, 6), pytest.param(20, 25, marks=pytest.mark.slow)])
+def test_killed_time_and_again_comes_to_the_same_rows(tiny, tmp_path, killed_runner, times, trials):
     # Many short cells, so that a good part of the moments falls into a write.
-    protocol = replace(tiny, epochs=20, trials=25, learning_rates=(0.01,))
+    protocol = replace(tiny, epochs=20, trials=trials, learning_rates=(0.01,))
     began = time.monotonic()
     run_benchmark(protocol, tmp_path / "undisturbed", workers=2)
     cells = len(expand(protocol))
     each = (time.monotonic() - began) / cells
     rng = random.Random(0)
     # Together the lives are shorter than an undisturbed run, so that each is cut off.
-    most = cells // 25
+    most = cells // trials
     done_before = 0
-    for _ in range(20):
+    for _ in range(times):
         wanted = rng.randrange(most - 4)
         status = killed_runner(protocol, tmp_path / "killed", wanted, most, 4 * each * rng.random())
         assert status == -signal.SIGKILL

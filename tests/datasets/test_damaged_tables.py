@@ -88,12 +88,13 @@ print(*ends.values())
 """
 
 
+@pytest.mark.parametrize("changes", [50, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["arrow", "feather", "feather-lz4", "parquet", "parquet-plain"])
-def test_changed_bytes_are_read_or_refused(tmp_path, kind):
+def test_changed_bytes_are_read_or_refused(tmp_path, kind, changes):
     path = tmp_path / f"t.{kind.partition('-')[0]}"
     write(path, kind)
     done = subprocess.run(
-        [sys.executable, "-c", ATTACK, path, "200"], capture_output=True, text=True, timeout=600, check=False
+        [sys.executable, "-c", ATTACK, path, str(changes)], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     read, refused = map(int, done.stdout.split())

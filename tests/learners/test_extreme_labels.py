@@ -52,7 +52,9 @@ def answers(model, X, S):
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("unit", [1e-306, 1e-160, 1e160, 1e305])
+@pytest.mark.parametrize(
+    "unit", [1e-306, pytest.param(1e-160, marks=pytest.mark.slow), pytest.param(1e160, marks=pytest.mark.slow), 1e305]
+)
 def test_small_and_large_labels_work(name, unit):
     X, S = problem(unit)
     model = PartialLabelRegressor(learner_of(name), random_state=0).fit(X, S)

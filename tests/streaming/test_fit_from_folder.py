@@ -29,7 +29,7 @@ def error(model, judged):
     return float(np.mean((model.predict(judged[0]) - judged[2]) ** 2))
 
 
-@pytest.mark.parametrize("start", [None, "density"])
+@pytest.mark.parametrize("start", [None, pytest.param("density", marks=pytest.mark.slow)])
 def test_a_network_is_as_good_as_in_memory(mixed, judged, tmp_path, start):
     reading, X, S, _ = mixed
     found = fit_folder(PartialLabelRegressor(NETWORK, start=start, random_state=0), reading, tmp_path / "scratch")

@@ -290,9 +290,9 @@ class TestTorch:
     @pytest.mark.parametrize(
         ("weighting", "loss"),
         [
-            ("average", "absolute"),
-            ("identification", "squared"),
-            ("progressive", "huber"),
+            pytest.param("average", "absolute", marks=pytest.mark.slow),
+            pytest.param("identification", "squared", marks=pytest.mark.slow),
+            pytest.param("progressive", "huber", marks=pytest.mark.slow),
             ("posterior", "squared"),
             ("custom", lambda f, y: torch.cosh(f - y) - 1),
         ],
