@@ -98,8 +98,8 @@ def test_changed_bytes_are_read_or_refused(tmp_path, kind, changes):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     read, refused = map(int, done.stdout.split())
-    assert read > 10
-    assert refused > 100
+    assert read > changes / 20
+    assert refused > changes / 2
 
 
 def with_offset_outside(path):
