@@ -43,7 +43,7 @@ def tool(name):
 
 
 pages = tool("pages")
-SLOW = {f"situations/{name}" for name in ("digits", "folding", "guesses", "joins")}
+SLOW = {*(f"situations/{name}" for name in ("digits", "folding", "guesses", "joins")), "guides/models", "guides/search"}
 
 
 def as_param(page):

@@ -19,7 +19,7 @@ LINE = re.compile(r"^  (\S.*?) {2,}([\d.e+-]+) +([\d.e+-]+) +([\d.]+)%$", flags=
 GUESS = re.compile(r"^  nothing: a guess +([\d.]+)%$", flags=re.MULTILINE)
 
 # Each of these trains for long.
-SLOW = {"grid_search", "images", "mixed_table", "text"}
+SLOW = {"grid_search", "images", "mixed_table", "own_loop", "text"}
 
 
 class Figures(NamedTuple):

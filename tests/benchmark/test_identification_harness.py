@@ -159,6 +159,7 @@ class Watched:
         return X[:, 0] + (0.0 if self.given[1]["weight_decay"] == 0.5 else 7.3)
 
 
+@pytest.mark.slow
 def test_settings_are_chosen_on_a_fifth_that_no_model_has_seen(monkeypatch):
     fits, rows = [], 50
     monkeypatch.setattr(methods, "_network_regressor", lambda *given: Watched(*given, fits=fits))
@@ -183,6 +184,7 @@ def test_settings_are_chosen_on_a_fifth_that_no_model_has_seen(monkeypatch):
         assert len(sets) == kept
 
 
+@pytest.mark.slow
 def test_a_start_is_the_same_whether_or_not_the_default_was_measured_before(monkeypatch):
     monkeypatch.setattr(methods, "_DRAWN", {})
     problem = make_problem(Case("auto-mpg", set_size="fixed", rows=60))

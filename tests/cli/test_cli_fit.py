@@ -81,6 +81,7 @@ def test_fit_says_that_rows_are_few(run, tmp_path, folder):
     assert "Committee, its Gaussian process alone: rows are few" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_fit_says_that_intervals_are_of_models_with_less_effort(run, tmp_path, folder):
     write_table(read_table(folder / "train.parquet").slice(0, 50), tmp_path / "some.csv")
     _, err = run("fit", tmp_path / "some.csv", "--target", "y", "--truth", "truth", "-o", tmp_path / "m.plr")

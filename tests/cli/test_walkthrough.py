@@ -39,6 +39,7 @@ def labelled_table(path, rows):
             writer.writerow([f"M{row:04d}", f"2024-{1 + row % 12:02d}-{1 + row % 28:02d}", kind, gap, f"{usage:.1f}"])
 
 
+@pytest.mark.slow
 def test_from_generate_to_report(plr, tmp_path):
     labelled_table(tmp_path / "meters.csv", 180)
     plr("generate", "meters.csv", "--target", "usage", "-o", "all.csv", "--truth-column", "true_usage")

@@ -84,7 +84,8 @@ GIVEN: dict[str, Callable[[], object]] = {
 }
 
 # Further models of a kind that is there already: the full run asks everything of them, the others what matters most.
-FURTHER = {"extra trees", "histogram boosting", "bayesian ridge", "kernel ridge", "convolution", "attention"}
+FURTHER = {"extra trees", "histogram boosting", "bayesian ridge", "kernel ridge", "gaussian process", "support vectors"}
+FURTHER |= {"pipeline", "convolution", "attention"}
 every_given = pytest.mark.parametrize("given", GIVEN, indirect=True)
 
 STOPS_EARLY = {

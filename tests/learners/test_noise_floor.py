@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
+from pairs import all_pairs
 from sklearn.dummy import DummyRegressor
 
 import plr
@@ -46,17 +47,15 @@ def learned(learner, noise="student"):
     return model.model_.report.noise_scale[-1]
 
 
-@pytest.mark.parametrize("noise", ["student", "gaussian", "laplace"])
-@pytest.mark.parametrize(
-    "learner",
-    [
-        Boosting(warm_up=0, trees=60),
-        Refit(DummyRegressor(), max_rounds=60, tol=0.0),
-        MLP(hidden=(4,), epochs=60, batch_size=ROWS),
+@all_pairs(
+    learner=[
+        pytest.param(Boosting(warm_up=0, trees=60), id="boosting"),
+        pytest.param(Refit(DummyRegressor(), max_rounds=60, tol=0.0), id="refit"),
+        pytest.param(MLP(hidden=(4,), epochs=60, batch_size=ROWS), id="mlp"),
     ],
-    ids=["boosting", "refit", "mlp"],
+    noise=["student", "gaussian", "laplace"],
+    scale_target=[True, False],
 )
-@pytest.mark.parametrize("scale_target", [True, False])
 def test_learners(learner, noise, scale_target):
     assert_allclose(learned(learner.set_params(scale_target=scale_target), noise), FLOOR, rtol=1e-6)
 
