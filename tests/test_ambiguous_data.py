@@ -145,7 +145,9 @@ def test_labels_that_fit_both_readings_decide_nothing():
     assert plr.check(X, equal).verdict == "cannot tell"
 
 
-@pytest.mark.parametrize("name", ["linear", "mlp", "boosting"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("linear", "mlp")), "boosting"]
+)
 def test_features_that_say_nothing_leave_the_prior(name):
     with pytest.warns(AmbiguousDataWarning, match="seem to say nothing about the true values"):
         model = fit(clone(LEARNERS[name], safe=False), GUESSES, NOISE)

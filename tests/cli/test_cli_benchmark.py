@@ -185,6 +185,7 @@ def test_mistakes_make_no_folder(arguments, message, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_data_from_a_folder_without_the_data_packages(tmp_path):
     export_datasets(tmp_path / "data")
     code = (

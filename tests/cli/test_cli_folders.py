@@ -418,6 +418,7 @@ BOUNDED = """
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows(run, folder):
     if not os.path.exists("/proc/self/status"):
         pytest.skip("this system does not tell how much memory is used")

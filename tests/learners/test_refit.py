@@ -69,10 +69,15 @@ REGRESSORS = {
     "kernel ridge": make_pipeline(StandardScaler(), KernelRidge(0.1, kernel="poly", degree=2)),
     "lightgbm": LGBMRegressor(n_estimators=20, min_child_samples=5, n_jobs=1, verbosity=-1),
 }
+# One of its own, one in a pipeline and one of another library; the others are for the full run.
+QUICK = ("partial least squares", "kernel ridge", "lightgbm")
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("regressor", REGRESSORS.values(), ids=REGRESSORS.keys())
+@pytest.mark.parametrize(
+    "regressor",
+    [pytest.param(one, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, one in REGRESSORS.items()],
+)
 def test_contract(regressor):
     X, y, S, truth = problem()
     before = {name: repr(value) for name, value in vars(regressor).items()}
