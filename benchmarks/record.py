@@ -47,8 +47,11 @@ def quick_ratio(
 
 def circumstances(packages: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the command that was typed, the revision, the machine and the versions of everything that computes."""
+    # A module that was run by -m has the path of its file there, which is one machine's.
+    script = Path(sys.argv[0])
+    typed = ["-m", f"benchmarks.{script.parent.name}"] if script.name == "__main__.py" else [sys.argv[0]]
     return {
-        "command": shlex.join(["python", *sys.argv]),
+        "command": shlex.join(["python", *typed, *sys.argv[1:]]),
         "revision": revision(),
         "machine": describe_machine(),
         "versions": package_versions() | {package: metadata.version(package) for package in packages},

@@ -19,7 +19,7 @@ import benchmarks.golden as package
 import benchmarks.identification as identification
 
 PARTS = ("library", "command", "committee")
-RECORD = Path(__file__).parent / "record"
+RECORD = Path("benchmarks/golden/record")
 # The committee's error may move by this much over all cells: its draws turn on rounding.
 _MOST_MOVED = 0.01
 _SHOWN = 200
@@ -35,12 +35,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    from benchmarks.record import write_record
+    from benchmarks.record import circumstances
+
+    from plr.report.writing import write_files
 
     for part in options.only:
-        write_record(options.out, part, {"cases": _answers(part, options.jobs, options.match)})
+        found = circumstances() | {"cases": _answers(part, options.jobs, options.match)}
+        write_files(options.out, {f"{part}.json": as_lines(found)})
         print(options.out / f"{part}.json")
     return 0
+
+
+def as_lines(found: dict[str, Any]) -> bytes:
+    """Return a record as JSON with a line for each case, so that a change shows which cases it is about."""
+    head = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in found.items() if key != "cases"]
+    cases = [f"{json.dumps(name)}: {json.dumps(answer)}" for name, answer in found["cases"].items()]
+    return ("{\n" + ",\n".join([*head, '"cases": {\n' + ",\n".join(cases) + "\n}"]) + "\n}\n").encode()
 
 
 def _compare(options: argparse.Namespace) -> int:
