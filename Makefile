@@ -1,5 +1,5 @@
 # make run    the quick benchmark on the seven real data sets: table on the screen, page under runs/quick/report
-# make test   what every change has to pass, in at most 8 minutes on two cores
+# make test   what every change has to pass, in about twelve minutes on two cores
 # make test-all  the same, and what takes longer: clusters, browsers, every combination of parameters
 # make lint   ruff and mypy
 # make bench  how fast everything is, into results/speed
