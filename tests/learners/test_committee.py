@@ -139,7 +139,7 @@ class TestFewRows:
         assert_array_equal(found.unseen_weights, process.unseen_weights)
 
     @pytest.mark.filterwarnings("ignore::plr.errors.FewRowsWarning")
-    @pytest.mark.parametrize("rows", [1, 3, 5])
+    @pytest.mark.parametrize("rows", [1, 3, 5, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (2, 8))])
     def test_it_does_what_it_can_from_one_row_on(self, rows):
         X, _, S, _ = made_up(8)
         X, S = X[:rows], S[:rows]
