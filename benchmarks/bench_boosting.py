@@ -24,11 +24,11 @@ import numpy as np
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.learners import Boosting
-from plr.learners.rounds import Objective
-from plr.learners.scaling import rescaled
+from plr.learners.boosting_objective import Objective
 from plr.losses import Squared
-from plr.selection import fit_noise
-from plr.weighting import Identification, Rule
+from plr.noise import fit_noise
+from plr.preprocessing.scaling import rescaled
+from plr.weighting import Identify, Rule
 from record import seconds, write_record
 
 COLUMNS, FALSE_LABELS, SEED = 20, 4, 0
@@ -84,7 +84,7 @@ def measure_parts(X: np.ndarray, S: CandidateSets, learner: Boosting) -> dict[st
     model = make_model(learner, 1).fit(X, S)
     prediction = model.predict(X)
     target = model.model_.target
-    objective = Objective(rescaled(S, target), Rule(Identification(), Squared()))
+    objective = Objective(rescaled(S, target), Rule(Identify(), Squared()))
     score = target.apply(prediction)
     objective.round(score)
     return {

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_paper.py --out results/speed
 
-Ours: the whole preset but for one trial in place of ten and few epochs, through `plr.benchmark` with its store, its
+Ours: the whole preset but for one trial in place of ten and few epochs, through `plr.paper` with its store, its
 threads, validation after every epoch and all epoch rules, at two numbers of epochs; what a fit costs besides its epochs
 is told apart from the epochs by the difference, and both are carried on to 1,000 epochs. The PyTorch loop with a
 DataLoader, in one process with one thread, does one fit of every method, network and data set with the same rows and
@@ -25,14 +25,15 @@ from typing import NamedTuple
 
 import torch
 
-from plr.benchmark.grid import Cell, count_fits, expand
-from plr.benchmark.methods import get_method
-from plr.benchmark.models import get_model
-from plr.benchmark.problems import Workbench, labels_as_sets
-from plr.benchmark.protocol import PRESETS
-from plr.benchmark.runner import default_workers, run_cells
-from plr.benchmark.store import Store
 from plr.candidates import CandidateSets
+from plr.paper.grid import Cell, count_fits, expand
+from plr.paper.methods import get_method
+from plr.paper.models import get_model
+from plr.paper.problems import Workbench, labels_as_sets
+from plr.paper.protocol import PRESETS
+from plr.paper.runner import run_cells
+from plr.paper.store import Store
+from plr.threads import default_workers
 from record import write_record
 from torch_loops import check_agreement, loader_loop, make_module, padded
 

@@ -23,9 +23,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
-from plr.benchmark.figures import drawing, require_matplotlib, to_png, to_svg
 from plr.errors import ConvergenceWarning
 from plr.learners import MLP, Boosting, Learner, Linear
+from plr.paper.figures import drawing, require_matplotlib, to_png, to_svg
 from record import seconds, write_record
 
 if TYPE_CHECKING:

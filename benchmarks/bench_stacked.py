@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from plr.benchmark import Progress, Protocol, count_fits, expand, get_preset, run_benchmark
-from plr.benchmark.problems import Workbench
-from plr.benchmark.stacking import stacked_fits
-from plr.stacked import Layers, StackedFit, fused, plain, train_stack
-from plr.stacked.orders import draw_orders
-from plr.stacked.packing import pack
+from plr.paper import Progress, Protocol, count_fits, expand, get_preset, run_benchmark
+from plr.paper.problems import Workbench
+from plr.paper.stacked import Layers, StackedFit, fused, plain, train_stack
+from plr.paper.stacked.orders import draw_orders
+from plr.paper.stacked.packing import pack
+from plr.paper.stacking import stacked_fits
 from record import write_record
 
 MOST_SECONDS = 180.0

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from plr.candidates import CandidateSets
-from plr.datasets import encode, load
 from plr.errors import DataNotFoundError
 from plr.generation import make_candidates
-from plr.learners.network.network import Settings, kernel_sets, train_network
 from plr.losses import Squared
+from plr.network.network import Settings, kernel_sets, train_network
+from plr.paper.datasets import encode, load
 from plr.weighting import WEIGHTINGS, Rule, Weighting, get_weighting
 from record import seconds, write_record
 from torch_loops import check_agreement, loader_loop, make_module, padded, tensor_loop

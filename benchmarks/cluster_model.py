@@ -295,7 +295,7 @@ def main() -> None:
     arguments = parser.parse_args()
     from cluster_outlook import outlook
     from cluster_page import draw, write_page
-    from plr.benchmark.figures import require_matplotlib, to_png, to_svg
+    from plr.paper.figures import require_matplotlib, to_png, to_svg
     from record import circumstances, write_record
 
     require_matplotlib()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from plr.benchmark.figures import drawing
+from plr.paper.figures import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

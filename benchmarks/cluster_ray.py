@@ -17,13 +17,13 @@ import pyarrow.parquet
 from folder_data import TARGET, TRUTH, make_folder, make_test
 from plr.cluster.fitting import OnRay, local_cpus
 from plr.cluster.session import session
+from plr.columns import learn_features
 from plr.learners import MLP
 from plr.regressor import PartialLabelRegressor
 from plr.streaming.fitting import fit_folder
 from plr.streaming.folder import Folder
 from plr.streaming.rows import Reading
 from plr.streaming.training import Here
-from plr.tables import learn_features
 from watched import plr_command
 
 __all__ = ["compare"]

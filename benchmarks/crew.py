@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.learners import MLP
-from plr.learners.network.network import Settings
 from plr.losses import Squared
+from plr.network.network import Settings
 from plr.streaming.network import LaneTraining
 from plr.streaming.rounds import Order, Round, RoundRows, round_rows
 from plr.streaming.scratch import write_state
@@ -234,7 +234,7 @@ def read_rows() -> dict[str, float]:
 def train_module(hidden: tuple[int, ...], batch: int, steps: int, chunks: int = 4) -> list[float]:
     """Return the time of a step of a torch module, for each round after the first."""
     from plr.learners.module import Module
-    from plr.learners.scaling import Affine
+    from plr.preprocessing.scaling import Affine
     from plr.streaming.module import ModuleJob
 
     learner = Module(_Sequential(hidden), batch_size=batch, device="cpu")

@@ -29,16 +29,16 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from plr import PartialLabelRegressor
-from plr.benchmark.execution import Fit, Problem
-from plr.benchmark.figures import require_matplotlib, to_png
-from plr.benchmark.machine import describe_machine, package_versions
-from plr.benchmark.methods import METHODS, CustomFit, Method
-from plr.benchmark.protocol import PRESETS, Protocol
-from plr.benchmark.runner import Progress, run_benchmark
-from plr.benchmark.selection import EPOCH_RULES
-from plr.benchmark.store import Store
 from plr.learners import Module, Refit
-from plr.report.writing import write_files
+from plr.paper.execution import Fit, Problem
+from plr.paper.figures import require_matplotlib, to_png
+from plr.paper.machine import describe_machine, package_versions
+from plr.paper.methods import METHODS, CustomFit, Method
+from plr.paper.protocol import PRESETS, Protocol
+from plr.paper.report.writing import write_files
+from plr.paper.runner import Progress, run_benchmark
+from plr.paper.selection import EPOCH_RULES
+from plr.paper.store import Store
 
 DATASETS, SIZES, SET_SIZES, TRIALS = ("airfoil", "concrete"), (4, 16), ("upto", "fixed"), 5
 WEIGHTINGS = ("average", "identification", "progressive", "posterior")

@@ -12,8 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from plr.benchmark.machine import describe_machine, package_versions, revision
-from plr.report.writing import write_files
+from plr.paper.machine import describe_machine, package_versions, revision
+from plr.paper.report.writing import write_files
 
 __all__ = ["circumstances", "quick_ratio", "seconds", "write_record"]
 

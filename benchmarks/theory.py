@@ -16,11 +16,11 @@ import sys
 import time
 from pathlib import Path
 
-from plr.benchmark.figures import require_matplotlib, to_png, to_svg
-from plr.benchmark.machine import describe_machine, package_versions, revision
-from plr.benchmark.theory import FULL, SMALL, check_theory, run_theory
-from plr.benchmark.theory_figure import draw_theory
-from plr.report.writing import write_files
+from plr.paper.figures import require_matplotlib, to_png, to_svg
+from plr.paper.machine import describe_machine, package_versions, revision
+from plr.paper.report.writing import write_files
+from plr.paper.theory import FULL, SMALL, check_theory, run_theory
+from plr.paper.theory_figure import draw_theory
 
 
 def main() -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from plr.candidates import CandidateSets
-from plr.learners.network.beginnings import initial_parameters
-from plr.learners.network.network import Settings, kernel_sets, train_network
 from plr.losses import Loss
+from plr.network.beginnings import initial_parameters
+from plr.network.network import Settings, kernel_sets, train_network
 from plr.weighting import Rule, Weighting
 
 __all__ = ["check_agreement", "loader_loop", "make_module", "padded", "tensor_loop"]

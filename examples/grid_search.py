@@ -25,16 +25,16 @@ from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
-from plr.datasets import REGISTRY, load
 from plr.learners import MLP
-from plr.selection import fit_noise
-from plr.weighting import Average, Identification, Posterior, Progressive
+from plr.noise import fit_noise
+from plr.paper.datasets import REGISTRY, load
+from plr.weighting import Average, Identify, Posterior, Progressive
 from support import judge, options, print_results
 
 DECAY = {"learner__weight_decay": [0.01, 1.0]}
 GRID = [
     {"weighting": [Average()], **DECAY},
-    {"weighting": [Identification()], **DECAY},
+    {"weighting": [Identify()], **DECAY},
     {"weighting": [Progressive()], "weighting__beta2": [0.1, 1.0, 10.0], **DECAY},
     {"weighting": [Posterior()], "weighting__noise": ["student", "gaussian", "laplace"], **DECAY},
 ]

@@ -243,9 +243,9 @@ def test_fits_in_batches_look_at_their_sample(learner, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from plr.columns import learn_features
     from plr.streaming.folder import Folder
     from plr.streaming.rows import Reading
-    from plr.tables import learn_features
 
     table = pa.table({**{f"x{k}": X[:, k] for k in range(3)}, "y": DEGREES.to_arrow()})
     (tmp_path / "rows").mkdir()

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from plr import PartialLabelRegressor, make_candidates, selection, uncertainty
+from plr.densities import mixture
 from plr.errors import ConvergenceWarning
-from plr.selection import fit_noise
-from plr.start import mixture
-from plr.uncertainty import fit_distances
+from plr.intervals import fit_distances
+from plr.noise import fit_noise
 from plr.weighting import Posterior
 
 

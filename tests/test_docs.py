@@ -19,15 +19,15 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 MODULES = [
     "plr",
-    "plr.benchmark",
-    "plr.datasets",
+    "plr.paper",
+    "plr.paper.datasets",
     "plr.errors",
     "plr.generation",
     "plr.learners",
     "plr.losses",
     "plr.persistence",
-    "plr.selection",
-    "plr.start",
+    "plr.noise",
+    "plr.learners.starts",
     "plr.torch",
     "plr.weighting",
 ]

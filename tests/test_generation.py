@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from plr.datasets import load
 from plr.errors import CandidateError, FeatureError, InfeasibleError, LengthError, ParameterError
 from plr.generation import MECHANISMS, SET_SIZES, make_candidates, recipe, resolve_options
+from plr.paper.datasets import load
 
 ROWS = 20_000
 COUNTED = [name for name, kind in MECHANISMS.items() if kind.counted]

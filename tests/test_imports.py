@@ -28,25 +28,25 @@ HEAVY = {
 PACKAGES = HEAVY | {"joblib", "numpy", "scipy", "sklearn"}
 
 BARE = [
-    "plr.benchmark",
-    "plr.benchmark.execution",
-    "plr.benchmark.grid",
-    "plr.benchmark.methods",
-    "plr.benchmark.models",
-    "plr.benchmark.problems",
-    "plr.benchmark.protocol",
-    "plr.benchmark.runner",
-    "plr.benchmark.stack_loop",
-    "plr.benchmark.stacking",
-    "plr.benchmark.store",
+    "plr.paper",
+    "plr.paper.execution",
+    "plr.paper.grid",
+    "plr.paper.methods",
+    "plr.paper.models",
+    "plr.paper.problems",
+    "plr.paper.protocol",
+    "plr.paper.runner",
+    "plr.paper.stack_loop",
+    "plr.paper.stacking",
+    "plr.paper.store",
     "plr.candidates",
-    "plr.cluster.grid",
+    "plr.paper.cluster.grid",
     "plr.cluster.session",
-    "plr.cluster.tasks",
-    "plr.datasets",
+    "plr.paper.cluster.tasks",
+    "plr.paper.datasets",
     "plr.generation",
     "plr.report",
-    "plr.stacked",
+    "plr.paper.stacked",
 ]
 
 
@@ -80,7 +80,7 @@ def test_candidate_sets_come_with_scikit_learn_alone(name, beneath):
 
 
 def test_benchmark_and_data_sets_come_with_scikit_learn_alone(beneath):
-    assert loaded("import plr.benchmark, plr.datasets, plr.report") - beneath == set()
+    assert loaded("import plr.paper, plr.paper.datasets, plr.report") - beneath == set()
 
 
 def test_the_regressor_compiles_nothing_and_loads_no_model_before_it_fits(beneath):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, special, stats
 
 from plr import CandidateSets
-from plr.selection import NoiseModel, fit_noise
+from plr.noise import NoiseModel, fit_noise
 from plr.weighting import Posterior
 
 FAMILIES = {

@@ -168,7 +168,7 @@ class TestScikitLearn:
             from sklearn.utils.validation import _num_samples
 
             assert _num_samples([[1], [2]]) == 2
-        with relied_on("scikit-learn", "_safe_indexing", "src/plr/learners/folds.py", "src/plr/learners/rows.py"):
+        with relied_on("scikit-learn", "_safe_indexing", "src/plr/folds.py"):
             from sklearn.utils import _safe_indexing
 
             assert _safe_indexing(["a", "b", "c"], np.array([2, 0])) == ["c", "a"]

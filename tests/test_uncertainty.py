@@ -13,9 +13,9 @@ from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from plr import CandidateSets, PartialLabelRegressor, errors, make_candidates
+from plr.intervals import Calibration, fit_distances, learn_calibration
 from plr.learners import GaussianProcess, Linear, Refit
 from plr.training import Recipe
-from plr.uncertainty import Calibration, fit_distances, learn_calibration
 from plr.weighting import Posterior
 
 
@@ -272,7 +272,7 @@ def naive_probabilities(distances, S, edges, log_q, missing, rounds):
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_probabilities_agree_with_plain_loops(monkeypatch, missing):
-    from plr import uncertainty
+    from plr import intervals as uncertainty
 
     random = np.random.default_rng(0)
     S = CandidateSets.from_lists([random.uniform(0, 4, size).tolist() for size in (1, 3, 2, 5, 1, 4)])
@@ -285,7 +285,7 @@ def test_probabilities_agree_with_plain_loops(monkeypatch, missing):
 
 
 def test_many_distances_are_kept_as_fewer_and_never_narrower(monkeypatch):
-    from plr import uncertainty
+    from plr import intervals as uncertainty
 
     X, y, _ = made(2000, 0)
     task = PartialLabelRegressor("linear").fit(X, y)._training

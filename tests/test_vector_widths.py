@@ -19,9 +19,9 @@ from plr import CandidateSets, PartialLabelRegressor
 from plr._registers import VARIABLE, VECTOR_BYTES, choose_vector_bytes, widest_vector_bytes
 from plr.errors import ParameterError
 from plr.learners import MLP, Boosting, GaussianProcess
-from plr.learners.network._heads import DENSITY, Head
-from plr.learners.network.network import Settings, kernel_sets, train_network
 from plr.losses import Squared
+from plr.network._heads import DENSITY, Head
+from plr.network.network import Settings, kernel_sets, train_network
 from plr.weighting import WEIGHTINGS, Average, Rule
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -62,8 +62,8 @@ def _tables(options: argparse.Namespace) -> int:
     from benchmarks.identification.store import read_lines
     from benchmarks.identification.tables import TABLES
 
-    from plr.benchmark.figures import to_png
-    from plr.report.writing import write_files
+    from plr.paper.figures import to_png
+    from plr.paper.report.writing import write_files
 
     lines = read_lines(options.store)
     if not lines:

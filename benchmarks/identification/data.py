@@ -57,7 +57,7 @@ class Table:
     scaling: str = "standard"
 
     def encode(self, train: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return all rows, columns scaled as the training rows say; the same numbers as `plr.datasets.encode`."""
+        """Return all rows, columns scaled as the training rows say; the same numbers as `plr.paper.datasets.encode`."""
         columns = []
         for column, scaled in zip(self.X.T, self.scaled, strict=True):
             values = np.ascontiguousarray(column)
@@ -134,7 +134,7 @@ def export(names: Iterable[str], exports: Path = EXPORTS) -> list[Path]:
 def _read(name: str) -> Table:
     if name in MAIN:
         # Needs pyarrow and the data packages, which a machine with exports may lack.
-        from plr.datasets import load
+        from plr.paper.datasets import load
 
         data = load(name)
         is_number = np.array(["=" not in feature for feature in data.feature_names])

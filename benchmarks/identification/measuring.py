@@ -134,7 +134,7 @@ def revision_of_plr() -> str:
     if given:
         return given
     try:
-        from plr.benchmark.machine import revision
+        from plr.paper.machine import revision
     except ImportError:
         return "unknown"
     return revision() or "unknown"

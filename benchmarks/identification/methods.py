@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from plr import CandidateSets, PartialLabelRegressor
 from plr.learners import MLP, Refit, Task
 from plr.learners.committee import boosted_trees
-from plr.selection import fit_noise
-from plr.start import Density
+from plr.learners.starts import DensityStart
+from plr.noise import fit_noise
 from plr.weighting import Posterior, Progressive
 from plr.weighting.base import Weighting
 
@@ -292,7 +292,7 @@ def run_trees(
 ) -> Outcome:
     """Fit the default's trees from the density start, without its Gaussian process, for twice as many rounds."""
     learner = Refit(boosted_trees(), max_rounds=8, last_fits=3)
-    start = Density.for_draws(len(S))
+    start = DensityStart.for_draws(len(S))
     model = PartialLabelRegressor(learner, Posterior(noise="gaussian"), start=start, random_state=seed, n_jobs=1)
     return Outcome(model.fit(X, S).predict(X_test), model.identify().probabilities)
 

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.identification.cases import Plan
 from benchmarks.identification.results import Results, cells_of, compare, mean_std, standard_error
 
-from plr.benchmark.figures import drawing
+from plr.paper.figures import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ SEED = 0
 
 
 def seed_for(purpose: str, *parts: object) -> np.random.SeedSequence:
-    """Return the seed for a purpose; what `plr.benchmark.grid.seed_for` gives for a protocol of seed 0.
+    """Return the seed for a purpose; what `plr.paper.grid.seed_for` gives for a protocol of seed 0.
 
     Written again because importing the benchmark needs more packages than a machine that only fits may have.
     """

@@ -40,8 +40,8 @@ def _tables(options: argparse.Namespace) -> int:
     from benchmarks.uncertainty.pictures import draw_intervals, draw_reliability
     from benchmarks.uncertainty.tables import Lines, calibration_sheet, interval_sheet
 
-    from plr.benchmark.figures import to_png
-    from plr.report.writing import write_files
+    from plr.paper.figures import to_png
+    from plr.paper.report.writing import write_files
 
     lines = Lines.of(read_lines(options.store), _datasets(options), options.sizes, options.trials, options.effort)
     if not lines.by_key:

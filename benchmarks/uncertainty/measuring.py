@@ -20,7 +20,7 @@ from benchmarks.identification.seeds import SEED, training_seed
 from numpy.typing import NDArray
 
 from plr import PartialLabelRegressor
-from plr.uncertainty import METHODS
+from plr.intervals import METHODS
 
 __all__ = ["BINS", "LEVELS", "SIZES", "Fit", "measure", "planned", "reliability"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.identification.results import geometric_mean
 from benchmarks.uncertainty.tables import ASKED, Lines, calibration_error
 
-from plr.benchmark.figures import drawing
+from plr.paper.figures import drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from benchmarks.identification.results import geometric_mean
 from benchmarks.identification.sheets import Bar, Section, Sheet, number, plus_minus, ratio_text
 from benchmarks.uncertainty.measuring import BINS, LEVELS, NAIVE, Fit, planned
 
-from plr.uncertainty import METHODS
+from plr.intervals import METHODS
 
 __all__ = ["ASKED", "Lines", "calibration_error", "calibration_sheet", "interval_sheet"]
 

@@ -17,9 +17,9 @@ from plr._parameters import shown
 from plr.candidates import CandidateSets
 from plr.candidates.floats import check_readable
 from plr.candidates.tables import check_buffers
+from plr.contracts import Learner
 from plr.errors import FeatureError, FeatureTypeError, LengthError, ParameterError
-from plr.learners.base import Learner
-from plr.learners.columns import learn_columns
+from plr.preprocessing.columns import learn_columns
 
 __all__ = ["check_features", "check_groups", "check_sample_weight", "check_seed", "is_plain_target"]
 

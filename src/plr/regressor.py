@@ -26,15 +26,15 @@ from plr.errors import (
     NotFittedError,
     ParameterError,
 )
-from plr.identified import Identification, identification, shared
+from plr.folds import check_folds, out_of_fold
+from plr.identification import Identification, identification, shared
+from plr.intervals import Calibration, check_coverage, learn_calibration
 from plr.learners import Committee, Fitted, Learner, Task
-from plr.learners.columns import Columns
-from plr.learners.folds import check_folds, out_of_fold
-from plr.learners.scaling import check_labels
 from plr.losses import Loss
-from plr.selection import NoiseModel, fit_noise
+from plr.noise import NoiseModel, fit_noise
+from plr.preprocessing.columns import Columns
+from plr.preprocessing.scaling import check_labels
 from plr.training import Recipe, check_validation, resolve_parts, row_scale, tell, unseen, unseen_scale
-from plr.uncertainty import Calibration, check_coverage, learn_calibration
 from plr.weighting import Posterior, Weighting
 from plr.weighting.rule import Rule, thread_count
 
@@ -67,9 +67,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         What missing a candidate costs: ``squared``, ``absolute``, ``huber`` or an instance from `plr.losses`.
     start : "auto", None, "density", "sampled" or Start, default="auto"
         First weights of the candidates, from before any model exists; learners begin with them and go on by the
-        weighting. ``density`` looks where candidates of rows that are alike pile up (`plr.start.Density`), ``sampled``
-        draws from there which candidates agree with a smooth function (`plr.start.Sampled`). None begins with the
-        priors, as the paper's methods do. ``auto`` is ``density`` where the learner is the committee or a Gaussian
+        weighting. ``density`` looks where candidates of rows that are alike pile up (`plr.learners.starts.DensityStart`),
+        ``sampled`` draws from there which candidates agree with a smooth function
+        (`plr.learners.starts.SampledStart`). None begins with the priors, as the paper's methods do. ``auto`` is ``density`` where the learner is the committee or a Gaussian
         process and the weighting ``posterior``, and else None. The weights of ``average`` never move, so it has no use
         for a start.
     effort : {"low", "normal", "high"} or None, default=None

@@ -7,6 +7,7 @@ several threads set and restored it each for itself, the first to leave would ta
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 
 import threadpoolctl
 
-__all__ = ["one_blas_thread"]
+__all__ = ["default_workers", "one_blas_thread"]
 
 _lock = threading.Lock()
 _inside = 0
@@ -59,3 +60,8 @@ def _libraries() -> Any:
     import scipy.linalg  # noqa: F401
 
     return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
+def default_workers() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

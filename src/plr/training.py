@@ -17,13 +17,12 @@ from plr._checks import check_features
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import LengthError, ParameterError
+from plr.folds import columns_of, features_of, make_folds, predict_folds, take_rows
 from plr.learners import MLP, Committee, Density, Fitted, Learner, Refit, Task, get_learner
 from plr.learners.committee import EFFORTS, FittedCommittee
-from plr.learners.folds import columns_of, make_folds, predict_folds
-from plr.learners.rows import features_of, take_rows
-from plr.learners.weighted import trusted
+from plr.learners.refit.fits import trusted
+from plr.learners.starts import choose_start, first_weights
 from plr.losses import Loss, Squared, get_loss
-from plr.start import choose_start, first_weights
 from plr.weighting import Posterior, Weighting, get_weighting
 
 __all__ = [

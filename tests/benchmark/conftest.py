@@ -9,15 +9,15 @@ import time
 
 import pytest
 
-from plr.benchmark import Protocol
+from plr.paper import Protocol
 
 _RUNNER = """
 import sys
 from dataclasses import replace
-from plr.benchmark import Protocol, expand, run_benchmark
-from plr.benchmark.execution import run_cell
-from plr.benchmark.problems import Workbench
-from plr.learners.network import network
+from plr.paper import Protocol, expand, run_benchmark
+from plr.paper.execution import run_cell
+from plr.paper.problems import Workbench
+from plr.network import network
 protocol = Protocol.from_json(sys.argv[1])
 # Every kernel is compiled, or loaded, before a test goes on.
 short = Workbench(replace(protocol, epochs=1))
@@ -38,9 +38,9 @@ print("finished", summary.finished, summary.failed, flush=True)
 # when it has finished as many cells as the line asks for, and goes on; some cells later it waits to be killed.
 _NURSERY = """
 import os, signal, sys
-from plr.benchmark import Protocol, expand, run_benchmark
-from plr.benchmark.execution import run_cell
-from plr.benchmark.problems import Workbench
+from plr.paper import Protocol, expand, run_benchmark
+from plr.paper.execution import run_cell
+from plr.paper.problems import Workbench
 protocol = Protocol.from_json(sys.argv[1])
 for cell in expand(protocol)[:1]:
     run_cell(cell, Workbench(protocol))

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from plr.benchmark.agreement import (
+from plr.errors import DataError, DataNotFoundError
+from plr.paper.agreement import (
     COUNTED_CELLS,
     Verdict,
     agreement_of,
@@ -13,9 +14,8 @@ from plr.benchmark.agreement import (
     distinct_selections,
     read_notes,
 )
-from plr.benchmark.published import MISPRINTED_MEANS, published_cells
-from plr.benchmark.selection import EPOCH_RULES, SELECTIONS, parse_selection, tabulate
-from plr.errors import DataError, DataNotFoundError
+from plr.paper.published import MISPRINTED_MEANS, published_cells
+from plr.paper.selection import EPOCH_RULES, SELECTIONS, parse_selection, tabulate
 
 
 def row(method="AVGL-MSE", measured=100.0, published=100.0, std=1.0, **place):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plr.benchmark.observations import check_observations, measured_means, published_means
+from plr.paper.observations import check_observations, measured_means, published_means
 
 METHODS = ("AVGL-MSE", "AVGL-MAE", "AVGL-Huber", "AVGV-MSE", "AVGV-MAE", "AVGV-Huber", "IDent", "PIDent")
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from plr.benchmark.figures import draw_fractions, draw_sizes, look_of, require_matplotlib, to_png, to_svg
-from plr.benchmark.methods import METHODS
 from plr.errors import DependencyError
+from plr.paper.figures import draw_fractions, draw_sizes, look_of, require_matplotlib, to_png, to_svg
+from plr.paper.methods import METHODS
 
 
 def row(method, size, error, **more):

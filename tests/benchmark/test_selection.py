@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from plr.benchmark import PRESETS, SELECTIONS, choose, tabulate
-from plr.benchmark.published import MISPRINTED_DEVIATIONS, MISPRINTED_MEANS, find_published, published_cells
-from plr.benchmark.selection import in_order, parse_selection
 from plr.errors import ParameterError
+from plr.paper import PRESETS, SELECTIONS, choose, tabulate
+from plr.paper.published import MISPRINTED_DEVIATIONS, MISPRINTED_MEANS, find_published, published_cells
+from plr.paper.selection import in_order, parse_selection
 
 
 def test_every_selection_parses():

@@ -8,12 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from plr.benchmark import METHODS, Method, Store, expand, run_benchmark, run_cells  # noqa: E402
-from plr.benchmark import stack_loop as stack_loop_module  # noqa: E402
-from plr.benchmark.execution import Fit, run_cell  # noqa: E402
-from plr.benchmark.problems import Workbench  # noqa: E402
-from plr.benchmark.stacking import check_device, is_stackable, run_stack, stacks  # noqa: E402
 from plr.errors import DependencyError, ParameterError  # noqa: E402
+from plr.paper import METHODS, Method, Store, expand, run_benchmark, run_cells  # noqa: E402
+from plr.paper import stack_loop as stack_loop_module  # noqa: E402
+from plr.paper.execution import Fit, run_cell  # noqa: E402
+from plr.paper.problems import Workbench  # noqa: E402
+from plr.paper.stacking import check_device, is_stackable, run_stack, stacks  # noqa: E402
 
 NAMES = ("Supervised", "AVGL-Huber", "AVGV-MSE", "AVGV-MAE", "IDent", "PIDent", "Posterior")
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_stacked_is_left_to_the_threads(small, tmp_path, monkeypa
 def test_stacks_hold_one_data_set_each_and_are_bounded(small, monkeypatch):
     protocol = dataclasses.replace(small, datasets=("auto-mpg", "housing"))
     items = [(cell.key(protocol), cell) for cell in expand(protocol)]
-    monkeypatch.setattr("plr.benchmark.stacking._MOST_FITS", 20)
+    monkeypatch.setattr("plr.paper.stacking._MOST_FITS", 20)
     parts = stacks(items, Workbench(protocol))
     assert sorted(key for part in parts for key, _ in part) == sorted(key for key, _ in items)
     for part in parts:

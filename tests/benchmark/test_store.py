@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from plr.benchmark import Store, expand
-from plr.benchmark.database import connect
-from plr.benchmark.execution import Fit
-from plr.benchmark.machine import Owner, is_dead, package_versions, this_process
-from plr.benchmark.store import STALE_AFTER
 from plr.errors import StoreError
+from plr.paper import Store, expand
+from plr.paper.database import connect
+from plr.paper.execution import Fit
+from plr.paper.machine import Owner, is_dead, package_versions, this_process
+from plr.paper.store import STALE_AFTER
 
 FIT = Fit('{"learning_rate": 0.01}', "last", 4, 1.0, 2.0, 3.0, 4.0)
 
@@ -211,7 +211,7 @@ class TestRefusals:
             opened.append(connect(*arguments, **options))
             return opened[-1]
 
-        monkeypatch.setattr("plr.benchmark.store.connect", spy)
+        monkeypatch.setattr("plr.paper.store.connect", spy)
         execute(store, "UPDATE protocol SET protocol = 'no JSON'")
         with pytest.raises(ValueError, match="Expecting value"):
             Store.open(store.path)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plr.benchmark.published import published_cells
-from plr.benchmark.selection import EPOCH_RULES, choose, summarise
-from plr.benchmark.significance import paired_p_value
-from plr.benchmark.table_formats import FORMATS, table1_text, table_text
-from plr.benchmark.tables import build_table1, build_tables, describe_selection
-from plr.datasets.registry import REGISTRY
+from plr.paper.datasets.registry import REGISTRY
+from plr.paper.published import published_cells
+from plr.paper.selection import EPOCH_RULES, choose, summarise
+from plr.paper.significance import paired_p_value
+from plr.paper.table_formats import FORMATS, table1_text, table_text
+from plr.paper.tables import build_table1, build_tables, describe_selection
 
 
 def fits(errors, **place):
@@ -173,7 +173,7 @@ def test_table1_counts_what_splitting_gives(monkeypatch):
     def lopsided(n, seed):
         return range(n - 3), range(1), range(2)
 
-    monkeypatch.setattr("plr.benchmark.tables.split", lopsided)
+    monkeypatch.setattr("plr.paper.tables.split", lopsided)
     (row,) = build_table1(["housing"])
     assert row.counts == (503, 2, 1, 13)
     assert "503 (published 304)" in table1_text([row], "md")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plr.benchmark.theory import SMALL, check_theory, fit_slope, run_theory
+from plr.paper.theory import SMALL, check_theory, fit_slope, run_theory
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from plr.cli import main
-from plr.datasets import files
-from plr.datasets.files import read_table
+from plr.sources import files
+from plr.sources.files import read_table
 
 ROWS = "".join(f"{i},{i % 7},{i * 2}|{i * 3 + 1}\n" for i in range(1, 41))
 GOOD = f"a,b,y\n{ROWS}"

@@ -9,10 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from plr.benchmark import PRESETS, Store
 from plr.cli.benchmark import _print_tables, benchmark_command, make_protocol
 from plr.cli.datasets import export_datasets
 from plr.errors import DataNotFoundError, ParameterError, PlrError, StoreError
+from plr.paper import PRESETS, Store
 
 app = typer.Typer()
 app.command()(benchmark_command)

@@ -7,8 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 from plr.cli.datasets import datasets_command
-from plr.datasets import REGISTRY
 from plr.errors import DataNotFoundError
+from plr.paper.datasets import REGISTRY
 
 app = typer.Typer()
 app.command()(datasets_command)

@@ -16,7 +16,7 @@ from plr.cli.common import spelled_as_options
 from plr.cli.measuring import choices_of, errors_of
 from plr.cli.tables import read_table, write_table
 from plr.errors import PlrWarning
-from plr.identified import Identification
+from plr.identification import Identification
 
 
 @pytest.fixture(scope="module")

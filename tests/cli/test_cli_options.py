@@ -6,8 +6,8 @@ from plr.cli.options import parse_options
 from plr.cli.parts import make_regressor
 from plr.errors import ParameterError
 from plr.learners import LEARNERS, MLP, Committee, Module
+from plr.learners.starts import DensityStart
 from plr.losses import Huber
-from plr.start import Density
 from plr.weighting import Posterior, Progressive
 
 
@@ -53,7 +53,7 @@ def test_options_reach_the_part_they_are_for():
         jobs=2,
     )
     parts = (made.learner, made.weighting, made.loss, made.start)
-    assert tuple(map(type, parts)) == (MLP, Progressive, Huber, Density)
+    assert tuple(map(type, parts)) == (MLP, Progressive, Huber, DensityStart)
     assert (made.learner.hidden, made.learner.epochs, made.weighting.beta2, made.loss.delta) == ((8, 8), 5, 3, 0.5)
     assert (made.start.models, made.effort, made.random_state, made.n_jobs) == ("neighbours", None, 4, 2)
 

@@ -7,11 +7,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from plr.benchmark import Store, expand, get_preset
-from plr.benchmark.execution import Fit, dump
-from plr.benchmark.selection import EPOCH_RULES
 from plr.cli.report import report_command
 from plr.errors import DataNotFoundError, DependencyError, ParameterError, StoreError
+from plr.paper import Store, expand, get_preset
+from plr.paper.execution import Fit, dump
+from plr.paper.selection import EPOCH_RULES
 
 app = typer.Typer()
 app.command()(report_command)
@@ -116,12 +116,12 @@ def test_a_folder_without_results(tmp_path):
 
 
 def test_missing_matplotlib_names_the_extra(store, tmp_path, monkeypatch):
-    import plr.benchmark.figures
+    import plr.paper.figures
 
     def missing():
         raise DependencyError('Figures need matplotlib: pip install "plr[report]".')
 
-    monkeypatch.setattr(plr.benchmark.figures, "require_matplotlib", missing)
+    monkeypatch.setattr(plr.paper.figures, "require_matplotlib", missing)
     result = run(store, "-o", tmp_path / "out")
     assert isinstance(result.exception, DependencyError)
     assert not (tmp_path / "out").exists()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plr.benchmark import Protocol, Store
+from plr.paper import Protocol, Store
 
 
 @pytest.fixture(scope="session")

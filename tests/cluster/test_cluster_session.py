@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from plr.benchmark import Protocol, Store, expand, run_benchmark
-from plr.benchmark.runner import _check_engine
 from plr.cluster import session as session_module
 from plr.errors import ClusterError, ParameterError, StoreError
+from plr.paper import Protocol, Store, expand, run_benchmark
+from plr.paper.runner import _check_engine
 
 pytestmark = pytest.mark.xdist_group("ray")
 

@@ -19,13 +19,13 @@ import plr.cluster.fitting  # noqa: E402
 from plr import PartialLabelRegressor, load_model, make_candidates  # noqa: E402
 from plr.cluster.fitting import OnRay, _told_error  # noqa: E402
 from plr.cluster.workers import _LostError, _own_errors, train_worker  # noqa: E402
+from plr.columns import learn_features  # noqa: E402
 from plr.errors import ClusterError, DivergenceError  # noqa: E402
 from plr.learners import MLP, Module  # noqa: E402
 from plr.streaming import shuffled  # noqa: E402
 from plr.streaming.fitting import fit_folder  # noqa: E402
 from plr.streaming.folder import Folder  # noqa: E402
 from plr.streaming.rows import Reading  # noqa: E402
-from plr.tables import learn_features  # noqa: E402
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
 

@@ -12,13 +12,13 @@ import pytest
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
-from plr.benchmark import METHODS, Method, Store, expand, run_benchmark  # noqa: E402
-from plr.benchmark.execution import Fit  # noqa: E402
-from plr.benchmark.stacking import is_stackable, run_stack  # noqa: E402
-from plr.cluster import grid  # noqa: E402
 from plr.cluster.session import Size, cluster_size  # noqa: E402
-from plr.cluster.tasks import Outcome, _unpack  # noqa: E402
 from plr.errors import ClusterError, DivergenceError, ParameterError, StoreError  # noqa: E402
+from plr.paper import METHODS, Method, Store, expand, run_benchmark  # noqa: E402
+from plr.paper.cluster import grid  # noqa: E402
+from plr.paper.cluster.tasks import Outcome, _unpack  # noqa: E402
+from plr.paper.execution import Fit  # noqa: E402
+from plr.paper.stacking import is_stackable, run_stack  # noqa: E402
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
 

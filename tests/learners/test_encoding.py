@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from plr import PartialLabelRegressor
 from plr.learners import MLP, Linear
-from plr.learners.encoding import MOST_CATEGORIES, learn_encoding
-from plr.learners.scaling import learn_features
+from plr.preprocessing.encoding import MOST_CATEGORIES, learn_encoding
+from plr.preprocessing.scaling import learn_features
 
 NAN = np.nan
 

@@ -17,10 +17,10 @@ from plr import CandidateSets, PartialLabelRegressor
 from plr._codes import NARROWEST, POSTERIOR
 from plr.learners import MLP, Boosting, Linear, Refit
 from plr.learners import objectives as library
-from plr.learners.network import network
-from plr.learners.rounds import Metric
+from plr.learners.boosting_objective import Metric
 from plr.losses import Squared
-from plr.selection import fit_noise
+from plr.network import network
+from plr.noise import fit_noise
 from plr.weighting import Posterior, Rule
 
 ROWS = 400
@@ -38,7 +38,7 @@ def zero_networks(monkeypatch):
     def zeros(sizes, random):
         return np.zeros(sum((n_in + 1) * n_out for n_in, n_out in pairwise(sizes)))
 
-    monkeypatch.setattr("plr.learners.network.network.initial_parameters", zeros)
+    monkeypatch.setattr("plr.network.network.initial_parameters", zeros)
     monkeypatch.setattr("plr.streaming.network.initial_parameters", zeros)
 
 
@@ -98,10 +98,10 @@ def test_objectives_of_libraries():
 
 @pytest.mark.parametrize("learner", [Linear(), MLP(hidden=(4,), epochs=60, batch_size=ROWS)], ids=["linear", "mlp"])
 def test_rows_from_a_folder(tmp_path, learner):
+    from plr.columns import learn_features
     from plr.streaming.fitting import fit_folder
     from plr.streaming.folder import Folder
     from plr.streaming.rows import Reading
-    from plr.tables import learn_features
 
     (tmp_path / "rows").mkdir()
     # A column that says nothing: one that is constant would be left out, and some feature there must be.
@@ -152,9 +152,9 @@ def test_torch_modules():
 
 def test_stacks():
     torch = pytest.importorskip("torch")
-    from plr.stacked import Layers, StackedFit, Validation
-    from plr.stacked.packing import pack
-    from plr.stacked.plain import train_epochs
+    from plr.paper.stacked import Layers, StackedFit, Validation
+    from plr.paper.stacked.packing import pack
+    from plr.paper.stacked.plain import train_epochs
 
     layers = Layers(2, (4,))
     sets = np.asarray(S, dtype=np.float32)

@@ -275,7 +275,7 @@ class TestScaleByRow:
 
 
 def _unit() -> Any:
-    from plr.learners.scaling import Affine
+    from plr.preprocessing.scaling import Affine
 
     return Affine(np.float64(0.0), np.float64(1.0))
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 from plr import PartialLabelRegressor
 from plr.learners import MLP, Linear, encoding
-from plr.learners.encoding import by_blocks
-from plr.learners.network._passes import run
+from plr.network._passes import run
+from plr.preprocessing.encoding import by_blocks
 
 
 @pytest.mark.parametrize("learner", [Linear(), MLP(hidden=(7, 5), epochs=2)], ids=["linear", "mlp"])

@@ -28,10 +28,10 @@ from threadpoolctl import threadpool_limits
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import ParameterError
+from plr.folds import make_folds, out_of_fold
 from plr.learners import Refit, Task
-from plr.learners.folds import make_folds, out_of_fold
 from plr.losses import Squared
-from plr.selection import fit_noise
+from plr.noise import fit_noise
 from plr.weighting import Posterior, Rule
 
 POSTERIOR = Rule(Posterior(), Squared())
@@ -176,7 +176,7 @@ class TestRounds:
         assert len(recorded.fits[-1][1]) == ROWS
 
     def test_rows_of_many_candidates_are_kept(self, recorded, monkeypatch) -> None:
-        monkeypatch.setattr("plr.learners.weighted._NEGLIGIBLE", 0.5)
+        monkeypatch.setattr("plr.learners.refit.fits._NEGLIGIBLE", 0.5)
         X, _, S, _ = problem()
         PartialLabelRegressor(recorded(), "average", "absolute").fit(X, S)
         assert len(recorded.fits[0][1]) == 3 * ROWS

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from plr import PartialLabelRegressor, errors, make_candidates
 from plr.learners import Refit
-from plr.learners.wrapped import weight_parameter
+from plr.learners.refit.regressors import weight_parameter
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from plr import CandidateSets, PartialLabelRegressor, errors
 from plr.learners import Refit
-from plr.learners.wrapped import weight_parameter
+from plr.learners.refit.regressors import weight_parameter
 
 
 @pytest.fixture(scope="module", autouse=True)

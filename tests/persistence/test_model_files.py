@@ -33,14 +33,14 @@ import plr
 from plr import PartialLabelRegressor, load_model, make_candidates, save_model
 from plr.errors import ModelFileError, ParameterError, PlrWarning
 from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Refit
+from plr.learners.starts import STARTS
+from plr.learners.starts import DensityStart as Start
 from plr.losses import LOSSES, Huber, Pointwise
 from plr.persistence import check_savable, read_manifest
 from plr.persistence import manifest as manifest_module
 from plr.persistence.kinds import MalformedError
 from plr.persistence.registry import CLASSES, KINDS
 from plr.persistence.whole import ATTRIBUTES, TRANSIENT
-from plr.start import STARTS
-from plr.start import Density as Start
 from plr.weighting import WEIGHTINGS, Posterior, Progressive
 
 ROWS = 70
@@ -300,7 +300,7 @@ def test_files_know_every_attribute_learner_weighting_loss_and_start():
     assert vars(model).keys() - parameters - set(TRANSIENT) == ATTRIBUTES.keys()
     made = [*LEARNERS.values(), *WEIGHTINGS.values(), *LOSSES.values(), *STARTS.values()]
     homes = {f"{type(factory()).__module__}:{type(factory()).__qualname__}" for factory in made}
-    assert homes | {"plr.learners.refit:Refit"} == set(CLASSES.values())
+    assert homes | {"plr.learners.refit.learner:Refit"} == set(CLASSES.values())
 
 
 def test_every_kind_keeps_every_field_of_its_class():

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from plr.benchmark import Store, expand, get_preset
-from plr.benchmark.execution import Fit, dump
-from plr.benchmark.published import published_cells
-from plr.benchmark.selection import EPOCH_RULES
+from plr.paper import Store, expand, get_preset
+from plr.paper.execution import Fit, dump
+from plr.paper.published import published_cells
+from plr.paper.selection import EPOCH_RULES
 
 
 def fill(folder, protocol, error_of):

@@ -7,13 +7,12 @@ from html.parser import HTMLParser
 import pytest
 from made_stores import SMALL, fill, published_error
 
-from plr.benchmark import PRESETS, Store
-from plr.benchmark.agreement import distinct_selections
-from plr.benchmark.protocol import DataFile
 from plr.errors import ParameterError, StoreError
-from plr.report import write_report
-from plr.report.content import gather
-from plr.report.writing import write_files
+from plr.paper import PRESETS, Store
+from plr.paper.agreement import distinct_selections
+from plr.paper.protocol import DataFile
+from plr.paper.report.content import gather
+from plr.paper.report.writing import write_files, write_report
 
 VOID = {"br", "meta", "input", "path", "use", "circle"}
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED
-from plr.learners.network.beginnings import initial_parameters
-from plr.stacked import Layers, StackedFit, Validation
+from plr.network.beginnings import initial_parameters
+from plr.paper.stacked import Layers, StackedFit, Validation
 
 LAYERS = Layers(3, (20, 30, 10))
 METHODS = [

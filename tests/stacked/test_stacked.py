@@ -16,11 +16,11 @@ from stacked_fits import LAYERS, METHODS, make_fits, shorter, table  # noqa: E40
 from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED  # noqa: E402
 from plr.candidates import CandidateSets  # noqa: E402
 from plr.errors import ParameterError  # noqa: E402
-from plr.learners.network import network  # noqa: E402
 from plr.losses import Absolute, Huber, Squared  # noqa: E402
-from plr.stacked import Layers, StackedFit, predict_stack, train_stack, training  # noqa: E402
-from plr.stacked.orders import draw_orders  # noqa: E402
-from plr.weighting import Average, Identification, Posterior, Progressive, Rule  # noqa: E402
+from plr.network import network  # noqa: E402
+from plr.paper.stacked import Layers, StackedFit, predict_stack, train_stack, training  # noqa: E402
+from plr.paper.stacked.orders import draw_orders  # noqa: E402
+from plr.weighting import Average, Identify, Posterior, Progressive, Rule  # noqa: E402
 
 ACTIVATIONS = {0: "identity", 1: "relu"}
 
@@ -29,7 +29,7 @@ def alone(fit, epochs, batch_size):
     """Train one fit by the compiled kernel."""
     weighting = {
         AVERAGE: Average(),
-        IDENTIFICATION: Identification(),
+        IDENTIFICATION: Identify(),
         PROGRESSIVE: Progressive(beta1=fit.first, beta2=fit.second),
         POSTERIOR: Posterior(degrees=fit.second),
     }[fit.weighting]
@@ -115,7 +115,7 @@ def test_fused_kernel_equals_the_plain_engine():
         import numpy as np
         from plr._codes import PROGRESSIVE, SQUARED
         from stacked_fits import LAYERS, METHODS, make_fits, shorter
-        from plr.stacked import train_stack
+        from plr.paper.stacked import train_stack
         fits = make_fits(METHODS, rows=20, sizes=(2,)) + make_fits(METHODS[:1], rows=20, activations=((0, 0, 0),))
         fits.append(shorter(fits[0], 11))
         # More rows than a block, a beta2 as large as the paper's, and labels that overflow.
@@ -251,8 +251,8 @@ def test_stacks_need_torch_numpy_and_scikit_learn_alone():
                     raise ModuleNotFoundError(name, name=name)
         sys.meta_path.insert(0, Absent())
         from stacked_fits import LAYERS, make_fits
-        from plr.stacked import train_stack
-        from plr.benchmark.stacking import run_stack
+        from plr.paper.stacked import train_stack
+        from plr.paper.stacking import run_stack
         print(len(train_stack(make_fits(), LAYERS, epochs=1)))
     """
     assert interpreted(code).strip() == "14"

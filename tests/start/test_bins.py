@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from scipy.integrate import trapezoid
 
 from plr import CandidateSets
-from plr.start import points
-from plr.start.bins import Bins, evidence_of_prior
+from plr.densities import points
+from plr.densities.bins import Bins, evidence_of_prior
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold, RepeatedKFold
 
 from plr import CandidateSets, make_candidates
+from plr.densities import MODELS, choose_models
+from plr.densities.forest import Forest
+from plr.densities.mixture import estimate
+from plr.densities.neighbours import Neighbours
+from plr.densities.network import Network
 from plr.errors import ParameterError
 from plr.learners import Task
+from plr.learners.starts import DensityStart
 from plr.losses import Squared
-from plr.start import Density
-from plr.start.density import MODELS, choose_models
-from plr.start.forest import Forest
-from plr.start.mixture import estimate
-from plr.start.neighbours import Neighbours
-from plr.start.network import Network
 from plr.weighting import Posterior, Rule
 
 KINDS = ["auto", *MODELS]
@@ -58,7 +58,7 @@ def check_weights(weights, S):
 @pytest.mark.parametrize("models", [*KINDS, ("trees", "neighbours")], ids=str)
 def test_true_labels_stand_out(models):
     given, truth = problem()
-    weights = Density(models).weights(given, 5)
+    weights = DensityStart(models).weights(given, 5)
     check_weights(weights, given.S)
     assert weights[given.S.offsets[:-1] + truth].mean() > 0.4
 
@@ -67,7 +67,7 @@ def test_where_features_say_nothing_the_weights_are_the_priors():
     random = np.random.default_rng(0)
     y = random.uniform(size=300)
     S = make_candidates(y, 3, set_size="fixed", random_state=0)
-    weights = Density().weights(task(random.normal(size=(300, 2)), S), 5)
+    weights = DensityStart().weights(task(random.normal(size=(300, 2)), S), 5)
     assert np.abs(weights - 0.25).mean() < 0.1
 
 
@@ -103,10 +103,10 @@ def twins():
 @pytest.mark.parametrize("models", MODELS)
 def test_groups_stay_together(models):
     X, S, true, groups = twins()
-    together = Density(models).weights(task(X, S, groups=groups), 5)[true].mean()
+    together = DensityStart(models).weights(task(X, S, groups=groups), 5)[true].mean()
     assert together < 0.36
     # A network does not know its rows by heart.
-    assert models == "network" or Density(models).weights(task(X, S), 5)[true].mean() > together + 0.05
+    assert models == "network" or DensityStart(models).weights(task(X, S), 5)[true].mean() > together + 0.05
 
 
 @pytest.mark.parametrize("models", ["trees", "neighbours"])
@@ -140,11 +140,13 @@ def test_priors_multiply():
     prior = np.full(given.S.values.size, 1.0)
     prior[given.S.offsets[:-1] + truth] = 10.0
     told = task(given.X, CandidateSets(given.S.values, given.S.offsets, prior))
-    plain, informed = (Density("trees").weights(one, 5)[given.S.offsets[:-1] + truth].mean() for one in (given, told))
+    plain, informed = (
+        DensityStart("trees").weights(one, 5)[given.S.offsets[:-1] + truth].mean() for one in (given, told)
+    )
     assert informed > plain + 0.1
     prior[given.S.offsets[:-1]] = 0.0
     prior[given.S.offsets[:-1] + 1] = 1.0
-    none = Density("trees").weights(task(given.X, CandidateSets(given.S.values, given.S.offsets, prior)), 5)
+    none = DensityStart("trees").weights(task(given.X, CandidateSets(given.S.values, given.S.offsets, prior)), 5)
     assert (none[given.S.offsets[:-1]] == 0).all()
 
 
@@ -157,7 +159,7 @@ def test_a_known_density_of_false_labels_helps():
     log_q = -0.5 * (S.values / 0.1) ** 2 - np.log(0.1 * np.sqrt(2 * np.pi))
     away = np.abs(X[:, 0]) > 0.3
     share = {
-        name: Density("trees").weights(task(X, S, log_q=given), 5).reshape(300, 3)[away, 0].mean()
+        name: DensityStart("trees").weights(task(X, S, log_q=given), 5).reshape(300, 3)[away, 0].mean()
         for name, given in (("uniform", None), ("known", log_q))
     }
     assert share["known"] > 0.9
@@ -175,8 +177,8 @@ def test_the_score_tells_signal_from_noise():
 def test_many_candidates_cost_what_bins_cost():
     # What a candidate says is what it leaves to the two bin centres beside it.
     given, _ = problem(60, false_labels=40)
-    from plr.start.bins import Bins
-    from plr.start.mixture import encoded
+    from plr.densities.bins import Bins
+    from plr.densities.mixture import encoded
 
     sizes = set()
 
@@ -250,17 +252,17 @@ def test_hard_problems(name):
 def test_folds_of_ones_own(cv):
     given, truth = problem(150)
     for models in MODELS:
-        weights = Density(models).weights(given, cv)
+        weights = DensityStart(models).weights(given, cv)
         check_weights(weights, given.S)
         assert weights[given.S.offsets[:-1] + truth].mean() > 0.35
 
 
 def test_plain_labels_need_no_start():
     given = task(np.eye(3), [[1.0], [2.0], [3.0]])
-    assert_array_equal(Density().weights(given, 5), 1.0)
+    assert_array_equal(DensityStart().weights(given, 5), 1.0)
 
 
 @pytest.mark.parametrize(("models", "message"), [("tree", "did you mean 'trees'"), ((), "sequence"), (3, "sequence")])
 def test_bad_models_are_named(models, message):
     with pytest.raises(ParameterError, match=message):
-        Density(models).weights(task(np.eye(3), [[1.0], [2.0], [3.0]]), 5)
+        DensityStart(models).weights(task(np.eye(3), [[1.0], [2.0], [3.0]]), 5)

@@ -16,9 +16,9 @@ from sklearn.tree import DecisionTreeRegressor
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import ParameterError
 from plr.learners import MLP, Boosting, GaussianProcess, Linear, Refit, Task
-from plr.learners.weighted import trusted
+from plr.learners.refit.fits import trusted
+from plr.learners.starts import DensityStart, SampledStart, get_start
 from plr.losses import Absolute, Squared
-from plr.start import Density, Sampled, get_start
 from plr.weighting import Posterior, Progressive, Rule
 
 SHORT = GaussianProcess(chains=1, rounds=9)
@@ -34,7 +34,7 @@ def made_up(rows=120, false_labels=4):
 
 def weights(X, S, start=None, rule=None, **more):
     task = Task(X, S, rule or Rule(Posterior(), Squared()), **more)
-    return (start or Sampled(process=SHORT)).weights(task, 5)
+    return (start or SampledStart(process=SHORT)).weights(task, 5)
 
 
 def check_weights(found, S):
@@ -45,7 +45,7 @@ def check_weights(found, S):
 
 def test_it_is_surer_of_the_truth_than_the_density():
     X, _, S, true = made_up()
-    drawn, dense = weights(X, S), weights(X, S, Density.for_draws(len(S)))
+    drawn, dense = weights(X, S), weights(X, S, DensityStart.for_draws(len(S)))
     check_weights(drawn, S)
     assert drawn[true].mean() > dense[true].mean() + 0.2
 
@@ -83,7 +83,7 @@ def test_priors_of_zero_stay():
 
 def test_workers_change_nothing():
     X, _, S, _ = made_up()
-    start = Sampled(process=GaussianProcess(chains=2, rounds=3))
+    start = SampledStart(process=GaussianProcess(chains=2, rounds=3))
     assert_array_equal(*(weights(X, S, start, seed=1, n_jobs=jobs) for jobs in (1, 2)))
 
 
@@ -106,7 +106,7 @@ class TestTrust:
     def test_priors_are_multiplied_by_a_power_of_the_weights(self):
         S = CandidateSets.from_lists([[1.0, 2.0], [3.0, 4.0, 5.0]])
         given = np.array([0.8, 0.2, 0.0, 0.36, 0.64])
-        half = trusted(S, given, Sampled().trust)
+        half = trusted(S, given, SampledStart().trust)
         assert_allclose(half.prior[0] / half.prior[1], 2.0)
         assert_allclose(half.prior[4] / half.prior[3], 4 / 3)
         # No candidate is ruled out by a start.
@@ -118,14 +118,14 @@ class TestTrust:
 
     def test_without_it_the_sets_are_left_alone(self):
         S = CandidateSets.from_lists([[1.0, 2.0]])
-        assert Density().trust == 0.0
+        assert DensityStart().trust == 0.0
         assert trusted(S, np.array([0.8, 0.2]), 0.0) is S
 
     @pytest.mark.parametrize("trust", [-0.5, np.nan, "much"])
     def test_bad_values_are_named(self, trust):
         X, _, S, _ = made_up(20)
         with pytest.raises(ParameterError, match="trust"):
-            PartialLabelRegressor("linear", start=Sampled(trust, SHORT)).fit(X, S)
+            PartialLabelRegressor("linear", start=SampledStart(trust, SHORT)).fit(X, S)
 
     def test_it_reaches_the_learner(self):
         X, _, S, _ = made_up()
@@ -136,7 +136,7 @@ class TestTrust:
                 seen.append(task)
                 return super().fit(task)
 
-        model = PartialLabelRegressor(Watched(), start=Sampled(1.0, SHORT), random_state=0).fit(X, S)
+        model = PartialLabelRegressor(Watched(), start=SampledStart(1.0, SHORT), random_state=0).fit(X, S)
         (task,) = seen
         assert_array_equal(task.start, model.start_weights_)
         assert_allclose(task.S.prior, trusted(S, model.start_weights_, 1.0).prior)
@@ -152,7 +152,7 @@ def test_every_learner_begins_with_it(learner):
     X, y, S, true = made_up()
     without, started = (
         PartialLabelRegressor(learner, start=start, random_state=0).fit(X, S)
-        for start in (None, Sampled(process=SHORT))
+        for start in (None, SampledStart(process=SHORT))
     )
     assert started.start_weights_[true].mean() > 0.7
     assert not np.array_equal(started.predict(X), without.predict(X))
@@ -162,7 +162,9 @@ def test_every_learner_begins_with_it(learner):
 @pytest.mark.parametrize("loss", ["absolute", "huber"])
 def test_other_losses_may_begin_with_it(loss):
     X, y, S, _ = made_up()
-    model = PartialLabelRegressor(MLP(hidden=(8,), epochs=100), loss=loss, start=Sampled(process=SHORT), random_state=0)
+    model = PartialLabelRegressor(
+        MLP(hidden=(8,), epochs=100), loss=loss, start=SampledStart(process=SHORT), random_state=0
+    )
     assert model.fit(X, S).score(X, y) > 0.7
 
 
@@ -170,7 +172,7 @@ def test_other_losses_may_begin_with_it(loss):
 def test_learners_that_take_rows_of_any_kind(kind):
     X, _, S, _ = made_up()
     rows = {"list": X.tolist(), "frame": pd.DataFrame(X, columns=["a", "b"]), "sparse": sparse.csr_array(X)}[kind]
-    start = Sampled(process=SHORT)
+    start = SampledStart(process=SHORT)
     found, plain = (
         PartialLabelRegressor(Refit(Ridge(), cv=2, max_rounds=1), start=start, random_state=0).fit(given, S)
         for given in (rows, X)
@@ -179,8 +181,8 @@ def test_learners_that_take_rows_of_any_kind(kind):
 
 
 def test_by_name_as_parameter_and_pickled():
-    assert isinstance(get_start("sampled"), Sampled)
-    model = PartialLabelRegressor("linear", start=Sampled(process=GaussianProcess()))
+    assert isinstance(get_start("sampled"), SampledStart)
+    model = PartialLabelRegressor("linear", start=SampledStart(process=GaussianProcess()))
     assert model.set_params(start__trust=0.2, start__process__rounds=2, start__process__chains=1).start.trust == 0.2
     before = repr(clone(model))
     X, _, S, _ = made_up(60)

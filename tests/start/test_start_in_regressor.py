@@ -17,7 +17,7 @@ from torch import nn
 from plr import PartialLabelRegressor, make_candidates
 from plr.errors import ParameterError
 from plr.learners import MLP, Boosting, Linear, Module, Refit
-from plr.start import Density, Start, get_start
+from plr.learners.starts import DensityStart, Start, get_start
 from plr.weighting import WEIGHTINGS, Posterior
 
 LEARNERS = {
@@ -134,7 +134,7 @@ def test_learners_that_take_rows_of_any_kind(data, kind):
         rows[kind] = pd.DataFrame({"kind": np.where(X[:, 0] > 0, "high", "low")})
         regressor = make_pipeline(OneHotEncoder(), Ridge())
     learner = Refit(regressor, cv=2, max_rounds=1)
-    model = PartialLabelRegressor(learner, start=Density("trees"), random_state=0).fit(rows[kind], S)
+    model = PartialLabelRegressor(learner, start=DensityStart("trees"), random_state=0).fit(rows[kind], S)
     assert model.start_weights_[S.offsets[:-1] + truth].mean() > 0.25
 
 
@@ -146,7 +146,7 @@ def test_rows_that_are_no_table_are_refused(data):
         PartialLabelRegressor(learner, start="density").fit(images, S)
 
 
-@pytest.mark.parametrize("start", ["densty", 3, Density, object()], ids=["name", "number", "class", "object"])
+@pytest.mark.parametrize("start", ["densty", 3, DensityStart, object()], ids=["name", "number", "class", "object"])
 def test_what_is_no_start_is_refused(data, start):
     X, _, S, _ = data
     with pytest.raises(ParameterError, match="start"):
@@ -170,6 +170,6 @@ def test_bad_weights_are_named(data, weights, message):
 
 def test_resolving():
     assert get_start(None) is None
-    assert isinstance(get_start("density"), Density)
+    assert isinstance(get_start("density"), DensityStart)
     assert get_start(own := Known(0)) is own
-    assert PartialLabelRegressor(start=Density()).set_params(start__models="trees").start.models == "trees"
+    assert PartialLabelRegressor(start=DensityStart()).set_params(start__models="trees").start.models == "trees"

@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from plr import make_candidates
+from plr.columns import learn_features
 from plr.streaming.folder import Folder
 from plr.streaming.rows import Reading
-from plr.tables import learn_features
 
 SHIFTS = np.array([0.0, 1.0, -1.0])
 

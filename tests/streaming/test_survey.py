@@ -6,9 +6,9 @@ import pytest
 
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, EmptySetError, ParameterError, TargetScaleError
-from plr.learners.columns import learn_columns
-from plr.learners.encoding import learn_encoding
-from plr.learners.scaling import learn_target
+from plr.preprocessing.columns import learn_columns
+from plr.preprocessing.encoding import learn_encoding
+from plr.preprocessing.scaling import learn_target
 from plr.streaming.preparation import choose_rows
 from plr.streaming.survey import Moments, matrix, survey
 

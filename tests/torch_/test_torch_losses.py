@@ -29,7 +29,7 @@ from plr.torch import (
     ScoreLoss,
     pad,
 )
-from plr.weighting import WEIGHTINGS, Average, Custom, Identification, Posterior, Progressive, Rule, Weighting
+from plr.weighting import WEIGHTINGS, Average, Custom, Identify, Posterior, Progressive, Rule, Weighting
 
 SCALE = 0.7
 
@@ -44,7 +44,7 @@ def posterior(noise: str = "student", degrees: float = 3.0) -> Any:
 
 PAIRS: dict[str, tuple[Weighting, Any]] = {
     "average": (Average(), AverageLoss),
-    "identification": (Identification(), IdentificationLoss),
+    "identification": (Identify(), IdentificationLoss),
     "progressive": (Progressive(), ProgressiveLoss),
     "progressive-mild": (Progressive(1.3, 0.2), functools.partial(ProgressiveLoss, 1.3, 0.2)),
     "progressive-none": (Progressive(0.5, 0.0), functools.partial(ProgressiveLoss, 0.5, 0.0)),

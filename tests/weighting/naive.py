@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from plr.losses import Absolute, Huber, Loss, Pointwise, Squared
-from plr.weighting import Average, Custom, Identification, Posterior, Progressive, Weighting
+from plr.weighting import Average, Custom, Identify, Posterior, Progressive, Weighting
 
 
 class Row(NamedTuple):
@@ -96,7 +96,7 @@ def row(
     """What the compiled row function should give."""
     prior = [1.0] * len(values) if prior is None else list(prior)
     densities = [0.0] * len(values) if log_q is None else list(log_q)
-    if isinstance(weighting, Identification):
+    if isinstance(weighting, Identify):
         costs = [loss_value(loss, prediction, value) for value in values]
         least = min(cost for cost, share in zip(costs, prior, strict=True) if share > 0)
         raw = [share if cost == least else 0.0 for cost, share in zip(costs, prior, strict=True)]

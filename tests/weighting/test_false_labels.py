@@ -12,7 +12,7 @@ from scipy import stats
 
 from plr import CandidateSets
 from plr.errors import ParameterError
-from plr.learners.scaling import Affine
+from plr.preprocessing.scaling import Affine
 from plr.weighting import Posterior, weigh
 from plr.weighting.false_labels import FalseLabelDensity, fit_false_labels
 

@@ -27,7 +27,7 @@ from plr.weighting import (
     Average,
     Custom,
     Evaluation,
-    Identification,
+    Identify,
     Posterior,
     Progressive,
     Rule,
@@ -785,4 +785,4 @@ class TestRegistries:
 
 def test_identification_is_a_class_of_its_own() -> None:
     """The nearest candidate, however near the next one is."""
-    assert_array_equal(evaluate(Identification(), Squared(), 0.0, [1.0, np.nextafter(1.0, 0.0)]).weights, [0, 1])
+    assert_array_equal(evaluate(Identify(), Squared(), 0.0, [1.0, np.nextafter(1.0, 0.0)]).weights, [0, 1])

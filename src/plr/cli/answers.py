@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plr.identified import DOUBTFUL, SETTLED
+from plr.identification import DOUBTFUL, SETTLED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plr.candidates import CandidateSets
     from plr.cli.common import Trained
     from plr.cli.reading import RowReader
-    from plr.identified import Identification
+    from plr.identification import Identification
 
 __all__ = [
     "DOUBTFUL",
@@ -40,8 +40,8 @@ def check_fits_format(table: pa.Table, out: Path | None) -> None:
     """Refuse to write nested columns as CSV before any work is done."""
     import pyarrow as pa
 
-    from plr.datasets.files import format_of
     from plr.errors import ParameterError
+    from plr.sources.files import format_of
 
     if out is not None and format_of(out) != "csv":
         return

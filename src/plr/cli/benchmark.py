@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from plr.benchmark import Protocol
+    from plr.paper import Protocol
 
 __all__ = ["benchmark_command"]
 
@@ -138,8 +138,8 @@ def benchmark_command(
 
 def make_protocol(preset: str, given: dict[str, Any]) -> Protocol:
     """Return a preset with the settings given in its place, lists as comma-separated text."""
-    from plr.benchmark import get_preset
     from plr.errors import ParameterError
+    from plr.paper import get_preset
 
     changes = dict(given)
     for name, kind in (("models", str), ("methods", str), ("sizes", int), ("fractions", float)):
@@ -175,10 +175,10 @@ def benchmark(
     command: str | None = None,
 ) -> dict[str, Any]:
     """Run what is left of a protocol, with progress on stderr, and return its table, the failures and the folder."""
-    from plr.benchmark import Store, run_benchmark, tabulate
-    from plr.benchmark.display import show_progress
-    from plr.benchmark.selection import SELECTIONS, in_order, parse_selection
     from plr.errors import ParameterError, unknown_name
+    from plr.paper import Store, run_benchmark, tabulate
+    from plr.paper.display import show_progress
+    from plr.paper.selection import SELECTIONS, in_order, parse_selection
 
     chosen = protocol.selection if selection is None else selection
     if chosen != "all":
@@ -223,9 +223,9 @@ def _parse_list(name: str, text: str, kind: Callable[[str], Any]) -> tuple[Any, 
 
 
 def _parse_datasets(text: str) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    from plr.benchmark import DataFile
-    from plr.datasets.files import FORMATS
     from plr.errors import ParameterError
+    from plr.paper import DataFile
+    from plr.sources.files import FORMATS
 
     names, files = [], []
     for part in _parse_list("datasets", text, str):
@@ -282,7 +282,7 @@ def _print_tables(rows: list[dict[str, Any]]) -> None:
 
 
 def _title(rows: list[dict[str, Any]]) -> str:
-    from plr.benchmark.tables import describe_selection, model_title
+    from plr.paper.tables import describe_selection, model_title
 
     first = rows[0]
     share = "" if first["fraction"] == 1.0 else f" on {first['fraction']:.0%} of the training rows"

@@ -59,8 +59,8 @@ def check_table(
     from plr.cli.common import note, places_of, read_sets, tell_columns, working
     from plr.cli.roles import read_roles
     from plr.cli.tables import read_table
+    from plr.columns import learn_features
     from plr.streaming.folder import Folder, is_stream
-    from plr.tables import learn_features
 
     at = None
     if is_stream(data):

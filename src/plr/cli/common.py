@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from plr.candidates import CandidateSets
+    from plr.columns import Features
     from plr.regressor import PartialLabelRegressor
-    from plr.tables import Features
 
 __all__ = [
     "Trained",
@@ -150,7 +150,7 @@ def read_sets(
     import numpy as np
 
     from plr.cli.tables import read_candidates
-    from plr.datasets.targets import place_of_row
+    from plr.columns.targets import place_of_row
     from plr.errors import CandidateError, EmptySetError, PriorError
     from plr.streaming.sets import read_sets_at
 
@@ -181,7 +181,7 @@ def places_of(
     sets: CandidateSets, table: pa.Table, source: Path, place: Callable[[int], str] | None = None
 ) -> Callable[[int], str]:
     """Return what says where a row that has candidates is, in the user's own file unless ``place`` tells."""
-    from plr.datasets.targets import place_of_row
+    from plr.columns.targets import place_of_row
 
     at = place or (lambda row: place_of_row(row, table, source))
     return lambda row: at(row if sets.kept is None else int(sets.kept[row]))
@@ -237,8 +237,8 @@ def load(path: Path, trusted: str | None = None, module: str | None = None) -> T
     """Load a model, with what ``plr fit`` wrote down about its table; ``module`` names the code of a torch module."""
     from plr import load_model
     from plr.cli.modules import code_for
+    from plr.columns import Features
     from plr.persistence import read_manifest
-    from plr.tables import Features
 
     types = tuple(name.strip() for name in (trusted or "").split(",") if name.strip())
     written = (read_manifest(path).get("extra") or {}).get("table")
@@ -284,7 +284,7 @@ def as_written(table: pa.Table, texts: Callable[[], pa.Table] | None, out: Path 
     ``texts`` gives these cells, as `read_table_and_texts` returns it.
     """
     from plr.cli.tables import keep_texts
-    from plr.datasets.files import format_of
+    from plr.sources.files import format_of
 
     if texts is None or (out is not None and format_of(out) != "csv"):
         return table

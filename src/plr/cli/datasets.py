@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from plr.datasets import Availability
+    from plr.paper.datasets import Availability
 
 __all__ = ["datasets_command"]
 
@@ -31,7 +31,7 @@ def datasets_command(
     if export is not None:
         for path in export_datasets(export, data_dir):
             typer.echo(f"Wrote {path}", err=True)
-    from plr.datasets import available
+    from plr.paper.datasets import available
 
     rows = available(data_dir)
     if as_json:
@@ -43,8 +43,8 @@ def datasets_command(
 def export_datasets(folder: Path, data_home: Path | None = None) -> list[Path]:
     """Write every data set, features and target, as ``<name>.parquet``; all are loaded before the first is written."""
     from plr.cli.tables import write_table
-    from plr.datasets import REGISTRY, load
     from plr.errors import DataError
+    from plr.paper.datasets import REGISTRY, load
 
     tables = {}
     for name, info in REGISTRY.items():

@@ -108,7 +108,7 @@ def _evaluate_folder(
     import numpy as np
 
     from plr.cli.common import working
-    from plr.datasets.targets import read_target
+    from plr.columns.targets import read_target
     from plr.report.truths import Precision, precision_of
     from plr.streaming.ahead import ahead
     from plr.streaming.folder import Folder
@@ -210,7 +210,7 @@ class Comparison:
         import pyarrow as pa
 
         from plr.cli.common import read_sets
-        from plr.datasets.targets import read_target
+        from plr.columns.targets import read_target
         from plr.streaming.sets import read_sets_at
 
         numbers = np.flatnonzero(np.asarray(table[self._truth].is_valid()))

@@ -236,11 +236,11 @@ def fit(
     from plr.cli.roles import read_roles
     from plr.cli.seen import row_digests
     from plr.cli.tables import check_output, read_table_and_texts
-    from plr.datasets.targets import read_target
+    from plr.columns import learn_features
+    from plr.columns.targets import read_target
     from plr.errors import ParameterError
     from plr.learners.committee import FittedCommittee
     from plr.persistence import check_savable
-    from plr.tables import learn_features
     from plr.training import effort_of_folds
 
     watch = Watch()

@@ -15,10 +15,10 @@ import typer
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from plr.columns import Features
     from plr.streaming.folder import Folder
     from plr.streaming.survey import Survey
     from plr.streaming.training import Engine
-    from plr.tables import Features
 
 __all__ = ["ENGINES", "Resources", "fit_folder", "folder_to_stream", "read_folder", "tell_done"]
 
@@ -80,8 +80,8 @@ def folder_to_stream(data: Path, learner: str, resources: Resources) -> Folder |
     A folder of some size is, if the learner can; a single Parquet file only if it is asked for, or too large.
     """
     from plr.cli.common import note
-    from plr.datasets.files import FORMATS
     from plr.errors import DataNotFoundError, ParameterError
+    from plr.sources.files import FORMATS
     from plr.streaming.fitting import STREAMED
     from plr.streaming.folder import Folder
     from plr.streaming.memory import available_memory, readable
@@ -153,6 +153,7 @@ def fit_folder(
     from plr.cli.modules import read_module, short_name, try_module
     from plr.cli.parts import check_module, make_regressor
     from plr.cli.roles import read_roles
+    from plr.columns import learn_features
     from plr.errors import ParameterError
     from plr.learners import Module
     from plr.learners.module.settings import check_settings
@@ -161,7 +162,6 @@ def fit_folder(
     from plr.streaming.fitting import fit_folder as fit
     from plr.streaming.memory import peak_memory
     from plr.streaming.rows import Reading
-    from plr.tables import learn_features
 
     watch, before = Watch(), peak_memory()
     learner = "mlp" if parts.get("learner", "auto") == "auto" else parts["learner"]

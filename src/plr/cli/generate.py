@@ -195,7 +195,7 @@ def _check_names(table: pa.Table, target: str, truth_column: str | None, data: P
 
 
 def _labels(table: pa.Table, target: str, data: Path) -> NDArray[np.float64]:
-    from plr.datasets.targets import read_target
+    from plr.columns.targets import read_target
     from plr.errors import CandidateError, DataError
 
     try:
@@ -228,7 +228,8 @@ def _spelled_as_options() -> Iterator[None]:
 def _features(table: pa.Table, target: str, mechanism: str) -> NDArray[np.float64] | None:
     import numpy as np
 
-    from plr.datasets import dataset_of, encode
+    from plr.columns.dataset import dataset_of
+    from plr.columns.matrix import encode
     from plr.generation import MECHANISMS
 
     if not MECHANISMS[mechanism].uses_features:

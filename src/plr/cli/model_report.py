@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from plr.candidates import CandidateSets
     from plr.cli.common import Trained
+    from plr.columns import Features
     from plr.regressor import PartialLabelRegressor
     from plr.report.importance import Importance
     from plr.report.model_page import ModelContent
     from plr.report.rows import Rows
-    from plr.tables import Features
 
 __all__ = ["is_model", "page_of_training", "prior_of", "report_model", "summarise_page"]
 
@@ -289,7 +289,7 @@ def _truths(table: pa.Table, name: str, source: Path) -> NDArray[np.float64]:
     import numpy as np
     import pyarrow as pa
 
-    from plr.datasets.targets import read_target
+    from plr.columns.targets import read_target
 
     there = np.asarray(table[name].is_valid())
     found = np.full(table.num_rows, np.nan)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from plr.tables import Features
+    from plr.columns import Features
 
 __all__ = ["check_filled", "check_numbers", "code_for", "read_module", "short_name", "try_module"]
 

@@ -41,8 +41,8 @@ def make_regressor(
     """
     from plr import PartialLabelRegressor
     from plr.errors import ParameterError
+    from plr.learners.starts import STARTS
     from plr.losses import LOSSES
-    from plr.start import STARTS
     from plr.weighting import WEIGHTINGS
 
     given = {"learner": "auto", "weighting": "auto", "loss": "squared", "start": "auto", **parts}

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from plr.cli.common import Trained
+    from plr.columns.kinds import Column, Mended
     from plr.streaming.folder import Folder
-    from plr.tables.kinds import Column, Mended
 
 __all__ = ["RowReader", "features_of"]
 
@@ -42,7 +42,7 @@ class RowReader:
 
     def prepare(self, folder: Folder) -> None:
         """Get ready for all batches of a folder: what is wrong with its columns is told before anything is written."""
-        from plr.tables.kinds import Column, settled
+        from plr.columns.kinds import Column, settled
 
         names = self._names(folder.schema.empty_table())
         table, numbers = folder.sample(_LOOKED_AT, 0, names)
@@ -57,7 +57,7 @@ class RowReader:
     def read(self, table: pa.Table, place: Callable[[int], str] | None = None) -> Any:
         """Return the rows of a table; ``place`` says where a row is, for messages."""
         from plr.cli.modules import check_filled
-        from plr.datasets.targets import place_of_row
+        from plr.columns.targets import place_of_row
         from plr.learners import Module
 
         if not self._columns:
@@ -94,8 +94,8 @@ class RowReader:
 
     def _names(self, table: pa.Table) -> list[str]:
         """Return the columns of a table that are needed, or complain that some are missing."""
+        from plr.columns.features import check_present
         from plr.errors import DataError
-        from plr.tables.features import check_present
 
         model = self._trained.model
         if self._features is not None:
@@ -125,7 +125,7 @@ class RowReader:
         import numpy as np
         import pyarrow as pa
 
-        from plr.tables.kinds import Column, plain, to_category, to_numbers
+        from plr.columns.kinds import Column, plain, to_category, to_numbers
 
         columns = getattr(self._trained.model, "columns_", None)
         categorical = () if columns is None else columns.categorical
@@ -141,7 +141,7 @@ class RowReader:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from plr.tables.kinds import Mended
+        from plr.columns.kinds import Mended
 
         columns = getattr(self._trained.model, "columns_", None)
         if columns is None:

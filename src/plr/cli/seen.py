@@ -32,7 +32,7 @@ def row_digests(X: pa.Table, sets: CandidateSets) -> Digests:
     Parameters
     ----------
     X : pyarrow.Table
-        Features, as `plr.tables.Features` makes them.
+        Features, as `plr.columns.Features` makes them.
     sets : CandidateSets
 
     Returns

@@ -20,11 +20,11 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 
-from plr.datasets.files import format_of, read_table, read_table_and_texts
-from plr.datasets.json_lines import json_lines
+from plr.columns.candidates import read_candidates
 from plr.errors import DataError, DataNotFoundError, ParameterError, unknown_name
+from plr.sources.files import format_of, read_table, read_table_and_texts
+from plr.sources.json_lines import json_lines
 from plr.streaming.formats import lists_as_cells
-from plr.tables.candidates import read_candidates
 
 __all__ = [
     "carries_recipe",

@@ -159,7 +159,7 @@ class OnRay:
 
 def local_cpus(workers: int) -> int:
     """Return how many CPUs a cluster of this machine's own should count: the workers', and some to read with."""
-    from plr.benchmark.runner import default_workers
+    from plr.threads import default_workers
 
     return max(default_workers(), workers + 2)
 

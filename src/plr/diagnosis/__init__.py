@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from plr._parameters import check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
+from plr.contracts import Task
 from plr.diagnosis.ambiguity import (
     Odd,
     Together,
@@ -23,7 +24,6 @@ from plr.diagnosis.relations import Relation, find_relations, further_relations
 from plr.diagnosis.signal import Signal, is_plain, measure_signal
 from plr.diagnosis.twins import always_one_side, follows_one_of_two, telling_rows
 from plr.errors import CandidateError, LengthError, PlrError
-from plr.learners.base import Task
 
 __all__ = ["Diagnosis", "Odd", "Relation", "Signal", "Together", "check", "diagnose", "diagnose_fit"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.learners.base import Task
-from plr.learners.encoding import learn_encoding
+from plr.contracts import Task
+from plr.preprocessing.encoding import learn_encoding
 
 __all__ = ["CLEAR", "Signal", "is_plain", "measure_signal"]
 
@@ -120,8 +120,8 @@ def is_clear(difference: Floats) -> bool:
 
 def _compare(task: Task) -> tuple[Floats, Floats]:
     """Return the candidates' weights by their features, and how much likelier each row is than by another row's."""
-    from plr.start.forest import Forest
-    from plr.start.mixture import estimate
+    from plr.densities.forest import Forest
+    from plr.densities.mixture import estimate
 
     if len(task.S) < 2000:
         models = [Forest(rows_per_leaf=5, trees=50), Forest(rows_per_leaf=30, trees=50)]

@@ -10,9 +10,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from plr.candidates import CandidateSets
+from plr.contracts import Task
 from plr.diagnosis.relations import Relation
-from plr.learners.base import Task
-from plr.learners.encoding import learn_encoding
+from plr.preprocessing.encoding import learn_encoding
 
 __all__ = ["always_one_side", "follows_one_of_two", "related", "share_alike", "telling_rows"]
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 
 from plr._parameters import resolve
+from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
-from plr.learners.base import Fitted, Learner, Report, Task
 from plr.learners.boosting import Boosting
 from plr.learners.committee import Committee
 from plr.learners.density import Density
@@ -15,7 +15,7 @@ from plr.learners.gaussian_process import GaussianProcess
 from plr.learners.linear import Linear
 from plr.learners.mlp import MLP
 from plr.learners.module import Module
-from plr.learners.refit import Refit
+from plr.learners.refit.learner import Refit
 
 __all__ = [
     "LEARNERS",

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._parameters import check_choice, check_integer, check_number
+from plr.contracts import Learner, Report, Task
 from plr.errors import FeatureError, ParameterError
-from plr.learners.base import Learner, Report, Task
-from plr.learners.columns import column_place
-from plr.learners.rows import set_rows_aside, take_rows
-from plr.learners.scaling import Affine, label_scale, learn_target, rescaled
+from plr.folds import set_rows_aside, take_rows
 from plr.learners.trees import LIGHTGBM, Trees, join_params, worthwhile_threads
+from plr.preprocessing.columns import column_place
+from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
 from plr.weighting.rule import thread_count
 
 if TYPE_CHECKING:
     import lightgbm
 
-    from plr.learners.rounds import Metric, Objective
+    from plr.learners.boosting_objective import Metric, Objective
 
 __all__ = ["Boosting", "FittedBoosting"]
 
@@ -179,7 +179,7 @@ class Boosting(Learner):
 
     def fit(self, task: Task) -> FittedBoosting:
         """Grow trees on the task."""
-        from plr.learners.rounds import MONITORS, Metric, Objective
+        from plr.learners.boosting_objective import MONITORS, Metric, Objective
 
         most = check_integer("trees", self.trees, low=1)
         patience = None if self.patience is None else check_integer("patience", self.patience, low=1)

@@ -12,14 +12,14 @@ from sklearn.base import clone
 
 from plr._codes import SQUARED
 from plr._parameters import check_choice, check_integer
+from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
-from plr.learners.base import Fitted, Learner, Report, Task
-from plr.learners.encoding import Encoding, learn_encoding
-from plr.learners.folds import check_folds, make_folds, out_of_fold
+from plr.folds import check_folds, make_folds, out_of_fold
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
-from plr.learners.refit import FittedRefit, Refit
-from plr.learners.scaling import Affine, learn_steady_target, rescaled
-from plr.learners.weighted import trusted
+from plr.learners.refit.fits import trusted
+from plr.learners.refit.learner import FittedRefit, Refit
+from plr.preprocessing.encoding import Encoding, learn_encoding
+from plr.preprocessing.scaling import Affine, learn_steady_target, rescaled
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule, thread_count
 
@@ -140,6 +140,7 @@ class Committee(Learner):
 
     takes = "table"
     takes_missing = True
+    draws = True
 
     def __init__(self, effort: str = "normal", cv: object = 5, fewest_rows: int = 50) -> None:
         self.effort = effort
@@ -223,7 +224,7 @@ class Committee(Learner):
         would. Where one of the two is out of its depth, as trees are on a straight line, either can tell.
         """
         # Imported late: the scores themselves measure labels as learners do.
-        from plr.selection import fit_noise
+        from plr.noise import fit_noise
 
         def likelihood(share: float) -> float:
             prediction = share * process + (1 - share) * trees

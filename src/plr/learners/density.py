@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from plr._parameters import check_choice
 from plr.candidates import CandidateSets
+from plr.contracts import Learner, Report, Task
 from plr.errors import LengthError, ParameterError
-from plr.learners.base import Learner, Report, Task
-from plr.learners.folds import check_folds
+from plr.folds import check_folds
 
 if TYPE_CHECKING:
-    from plr.start.mixture import Mixture
+    from plr.densities.mixture import Mixture
 
 __all__ = ["Density", "FittedDensity"]
 
@@ -78,7 +78,7 @@ class FittedDensity:
 
         They stay within the range of the training candidates.
         """
-        from plr.start.points import quantiles
+        from plr.densities.points import quantiles
 
         wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
@@ -104,8 +104,8 @@ class Density(Learner):
 
     No candidate is ever weighed by a prediction, so there is no first guess that could be confirmed. What is lost is
     resolution: the density is made of straight lines between a few dozen labels. It is the start of other learners
-    (`plr.start.Density`), and a learner by itself where a whole density is wanted, with several modes perhaps, or a
-    score without labels to compare others with. Weighting and loss have no part in it, except for the density of false
+    (`plr.learners.starts.DensityStart`), and a learner by itself where a whole density is wanted, with several modes
+    perhaps, or a score without labels to compare others with. Weighting and loss have no part in it, except for the density of false
     labels that `plr.weighting.Posterior` may bring.
 
     Parameters
@@ -146,8 +146,8 @@ class Density(Learner):
 
     def fit(self, task: Task) -> FittedDensity:
         """Estimate the densities."""
-        from plr.start.density import choose_models
-        from plr.start.mixture import estimate
+        from plr.densities import choose_models
+        from plr.densities.mixture import estimate
 
         self.check_weighting(task.rule.weighting)
         point = check_choice("point", self.point, _POINTS)
@@ -164,6 +164,6 @@ class Density(Learner):
 
 
 def _point(mixture: Mixture, heights: Floats, point: str) -> Floats:
-    from plr.start.points import POINTS
+    from plr.densities.points import POINTS
 
     return mixture.target.undo(POINTS[point](mixture.knots, heights))

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
+from plr.contracts import Learner, Report, Task
 from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
-from plr.learners.base import Learner, Report, Task
-from plr.learners.encoding import Encoding, by_blocks, learn_encoding
 from plr.learners.least_squares import LeastSquares
-from plr.learners.scaling import label_scale, learn_target, rescaled
+from plr.preprocessing.encoding import Encoding, by_blocks, learn_encoding
+from plr.preprocessing.scaling import label_scale, learn_target, rescaled
 from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums
 

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._parameters import check_choice, check_integer, check_number
+from plr.contracts import Learner, Report, Task
 from plr.errors import ParameterError
-from plr.learners.base import Learner, Report, Task
-from plr.learners.encoding import Encoding, by_blocks, learn_encoding
-from plr.learners.rows import merge_equal_rows, set_rows_aside
-from plr.learners.scaling import Affine, label_scale, learn_target, rescaled
+from plr.folds import merge_equal_rows, set_rows_aside
+from plr.preprocessing.encoding import Encoding, by_blocks, learn_encoding
+from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
 
 if TYPE_CHECKING:
-    from plr.learners.network.network import Network, Settings, Training, Validation
+    from plr.network.network import Network, Settings, Training, Validation
 
 __all__ = ["MLP", "FittedNetwork"]
 
@@ -128,7 +128,7 @@ class MLP(Learner):
 
     def fit(self, task: Task) -> FittedNetwork:
         """Fit a network to the task."""
-        from plr.learners.network.network import Progress, Validation, kernel_sets, train_network
+        from plr.network.network import Progress, Validation, kernel_sets, train_network
 
         self.check_weighting(task.rule.weighting)
         task = set_rows_aside(task, self.validation_fraction)
@@ -176,10 +176,10 @@ class MLP(Learner):
 
     def settings(self, rows: int) -> Settings:
         """Check the parameters and return them as the training loop takes them."""
-        from plr.learners.network._activations import ACTIVATIONS
-        from plr.learners.network._optimizers import OPTIMIZERS
-        from plr.learners.network._training import BY_EVIDENCE, BY_LOSS
-        from plr.learners.network.network import Settings
+        from plr.network._activations import ACTIVATIONS
+        from plr.network._optimizers import OPTIMIZERS
+        from plr.network._training import BY_EVIDENCE, BY_LOSS
+        from plr.network.network import Settings
 
         if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence | np.ndarray):
             raise ParameterError(f"hidden must be a sequence of layer sizes such as (20, 30, 10), got {self.hidden!r}.")

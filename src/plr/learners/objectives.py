@@ -18,9 +18,9 @@ from plr._checks import check_sample_weight
 from plr._parameters import check_choice, check_integer
 from plr.candidates import as_candidate_sets
 from plr.errors import LengthError, ParameterError
-from plr.learners.rounds import MONITORS, Metric, Objective
-from plr.learners.scaling import label_scale
+from plr.learners.boosting_objective import MONITORS, Metric, Objective
 from plr.losses import get_loss
+from plr.preprocessing.scaling import label_scale
 from plr.weighting import get_weighting
 from plr.weighting.false_labels import FalseLabelDensity
 from plr.weighting.rule import NOTHING, Rule

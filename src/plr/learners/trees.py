@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plr.contracts import Task
 from plr.errors import ParameterError, unknown_name
-from plr.learners.base import Task
 from plr.weighting.rule import thread_count
 
 if TYPE_CHECKING:
     import lightgbm
 
-    from plr.learners.rounds import Round
+    from plr.learners.boosting_objective import Round
 
 __all__ = ["LIGHTGBM", "Trees", "join_params", "lightgbm_threads", "worthwhile_threads"]
 

@@ -28,12 +28,12 @@ from plr.persistence.trees import joined, separated
 
 __all__ = ["DENSITY_KINDS"]
 
-_BINS = "plr.start.bins:Bins"
-_FOREST = "plr.start.forest:FittedForest"
-_NETWORKS = "plr.start.network:FittedNetworks"
-_NEIGHBOURS = "plr.start.neighbours:FittedNeighbours"
-_MIXTURE = "plr.start.mixture:Mixture"
-_BACKGROUND = "plr.start.mixture:Background"
+_BINS = "plr.densities.bins:Bins"
+_FOREST = "plr.densities.forest:FittedForest"
+_NETWORKS = "plr.densities.network:FittedNetworks"
+_NEIGHBOURS = "plr.densities.neighbours:FittedNeighbours"
+_MIXTURE = "plr.densities.mixture:Mixture"
+_BACKGROUND = "plr.densities.mixture:Background"
 _POINTS = ("mean", "median", "mode")
 
 _LINE, _TABLE = floats(1, finite=True), floats(2, finite=True)
@@ -53,7 +53,7 @@ def _take_forest(forest: Any) -> dict[str, Any]:
 
 
 def _make_forest(fields: dict[str, Any]) -> Any:
-    from plr.start.forest import FittedForest
+    from plr.densities.forest import FittedForest
 
     trees = separated(fields)
     require(fields["values"].shape[1] == fields["bins"].count, "a forest has other bins than its leaves")
@@ -80,7 +80,7 @@ def _take_neighbours(neighbours: Any) -> dict[str, Any]:
 def _make_neighbours(fields: dict[str, Any]) -> Any:
     from sklearn.neighbors import NearestNeighbors
 
-    from plr.start.neighbours import FittedNeighbours
+    from plr.densities.neighbours import FittedNeighbours
 
     rows = len(fields["rows"])
     require(fields["count"] <= rows and fields["weight"].shape == (rows,), "neighbours have other rows")

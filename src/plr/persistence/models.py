@@ -25,15 +25,15 @@ from plr.persistence.parts import AFFINE, ENCODING, REPORT, columns_of, encoded_
 
 __all__ = ["MODEL_KINDS", "NETWORK", "check_network"]
 
-NETWORK = "plr.learners.network.network:Network"
-_LAYOUT = "plr.learners.network._passes:Layout"
+NETWORK = "plr.network.network:Network"
+_LAYOUT = "plr.network._passes:Layout"
 _KERNEL = "plr.learners.gaussian_process.kernel:Kernel"
 _CHAIN = "plr.learners.gaussian_process.chain:Chain"
 _PROCESS = "plr.learners.gaussian_process.learner:FittedGaussianProcess"
 _TREES = "plr.learners.committee:_Trees"
-_REFIT = "plr.learners.refit:FittedRefit"
-_MODEL = "plr.learners.weighted:Model"
-_ROW_SCALE = "plr.learners.row_scale:RowScale"
+_REFIT = "plr.learners.refit.learner:FittedRefit"
+_MODEL = "plr.learners.refit.fits:Model"
+_ROW_SCALE = "plr.learners.refit.row_scale:RowScale"
 # Codes of activations that the compiled network knows.
 _ACTIVATIONS = range(4)
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from plr.contracts import Report
 from plr.errors import ModelFileError, ParameterError, PlrError, PlrWarning
-from plr.learners.base import Report
 from plr.learners.module.learner import Module
 from plr.learners.module.left_out import LeftOut
-from plr.learners.scaling import Affine
 from plr.persistence.kinds import Kind, MalformedError, a, flag, mapping, number, optional, require, text, whole
 from plr.persistence.parts import AFFINE, REPORT, scalar_affine
 from plr.persistence.tensors import FLOATS, Kept, is_state, keep_tensors, restore_tensor
+from plr.preprocessing.scaling import Affine
 
 __all__ = ["MODULE_KINDS", "StoredModule", "bring_module"]
 

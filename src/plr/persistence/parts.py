@@ -29,9 +29,9 @@ from plr.persistence.kinds import (
 
 __all__ = ["AFFINE", "ENCODING", "PART_KINDS", "REPORT", "columns_of", "encoded_columns", "scalar_affine"]
 
-AFFINE = "plr.learners.scaling:Affine"
-ENCODING = "plr.learners.encoding:Encoding"
-REPORT = "plr.learners.base:Report"
+AFFINE = "plr.preprocessing.scaling:Affine"
+ENCODING = "plr.preprocessing.encoding:Encoding"
+REPORT = "plr.contracts:Report"
 _UNIFORM = "plr.weighting.false_labels:FalseLabelDensity"
 _SMOOTH = "plr.weighting.false_labels:SmoothDensity"
 _POSTERIOR = "plr.weighting.posterior:Posterior"
@@ -126,7 +126,7 @@ PART_KINDS = (
     ),
     Kind(
         "columns",
-        "plr.learners.columns:Columns",
+        "plr.preprocessing.columns:Columns",
         {"names": every(text), "categories": mapping(whole(0), every(_is_category))},
         _check_columns,
         take=_take_columns,
@@ -152,7 +152,7 @@ PART_KINDS = (
     ),
     Kind(
         "noise",
-        "plr.selection:NoiseModel",
+        "plr.noise:NoiseModel",
         {
             "weighting": a(_POSTERIOR),
             "scale": positive,
@@ -164,7 +164,7 @@ PART_KINDS = (
     ),
     Kind(
         "calibration",
-        "plr.uncertainty:Calibration",
+        "plr.intervals:Calibration",
         {
             "distances": _SURE,
             "covered": _SURE,
@@ -177,7 +177,7 @@ PART_KINDS = (
     ),
     Kind(
         "identification",
-        "plr.identified:Identification",
+        "plr.identification:Identification",
         {
             "index": integers(1),
             "value": _LINE,

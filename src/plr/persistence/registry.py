@@ -26,16 +26,16 @@ CLASSES = {
     "learner gaussian_process": "plr.learners.gaussian_process.learner:GaussianProcess",
     "learner linear": "plr.learners.linear:Linear",
     "learner mlp": "plr.learners.mlp:MLP",
-    "learner refit": "plr.learners.refit:Refit",
+    "learner refit": "plr.learners.refit.learner:Refit",
     "weighting average": "plr.weighting.average:Average",
-    "weighting identification": "plr.weighting.identification:Identification",
+    "weighting identification": "plr.weighting.identification:Identify",
     "weighting posterior": "plr.weighting.posterior:Posterior",
     "weighting progressive": "plr.weighting.progressive:Progressive",
     "loss absolute": "plr.losses:Absolute",
     "loss huber": "plr.losses:Huber",
     "loss squared": "plr.losses:Squared",
-    "start density": "plr.start.density:Density",
-    "start sampled": "plr.start.sampled:Sampled",
+    "start density": "plr.learners.starts.density:DensityStart",
+    "start sampled": "plr.learners.starts.sampled:SampledStart",
 }
 """What is made from its parameters, by name."""
 

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from plr.report.model_writing import training_rows, write_model_page
-from plr.report.writing import write_report
 
-__all__ = ["training_rows", "write_model_page", "write_report"]
+__all__ = ["training_rows", "write_model_page"]

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.errors import ParameterError
-from plr.identified import DOUBTFUL, SETTLED
+from plr.identification import DOUBTFUL, SETTLED
+from plr.intervals import Calibration
 from plr.report.rows import Rows
 from plr.report.truths import true_candidates
-from plr.uncertainty import Calibration
 
 __all__ = ["STATES", "Checks", "Facts", "find_facts", "half_width", "state_of", "states_of"]
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from plr.intervals import Calibration
 from plr.report.charts import Chart, histogram_ticks, share_ticks, shown
 from plr.report.facts import STATES, Checks, Facts, half_width, states_of
 from plr.report.html import Markup, element
 from plr.report.importance import Importance
 from plr.report.rows import Rows
-from plr.uncertainty import Calibration
 
 __all__ = [
     "candidates_chart",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plr.identified import DOUBTFUL, SETTLED
+from plr.identification import DOUBTFUL, SETTLED
 from plr.report.charts import shown
 from plr.report.facts import Checks, Facts, half_width
 from plr.report.html import Markup, element, join

@@ -96,8 +96,8 @@ def write_model_page(content: ModelContent, out: str | os.PathLike[str]) -> Path
     out : path
         File to write; replaced if it exists.
     """
+    from plr.atomic_file import write_files
     from plr.report.model_page import render_model_page
-    from plr.report.writing import write_files
 
     path = Path(out)
     if path.is_dir():

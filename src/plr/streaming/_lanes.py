@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from plr._codes import Formula
 from plr._jit import jit
-from plr.learners.network._blocks import BLOCK, load_rows
-from plr.learners.network._heads import Head, Sets
-from plr.learners.network._optimizers import update
-from plr.learners.network._passes import Layout
-from plr.learners.network._training import COSINE, Stages
+from plr.network._blocks import BLOCK, load_rows
+from plr.network._heads import Head, Sets
+from plr.network._optimizers import update
+from plr.network._passes import Layout
+from plr.network._training import COSINE, Stages
 
 __all__ = ["Lanes", "Room", "Schedule", "add_gradients", "step_on", "take_step", "train_steps"]
 

@@ -21,17 +21,18 @@ from numpy.typing import NDArray
 
 from plr._checks import check_seed
 from plr._parameters import check_number
+from plr.contracts import Report, Task
 from plr.diagnosis import diagnose_fit
 from plr.errors import FeatureError, ParameterError
+from plr.intervals import learn_calibration
 from plr.learners import MLP, Fitted, Linear, Module
-from plr.learners.base import Report, Task
 from plr.learners.linear import FittedLinear
 from plr.learners.mlp import FittedNetwork
-from plr.learners.scaling import label_scale
+from plr.learners.starts import DensityStart, Start, choose_start
 from plr.losses import Loss
+from plr.noise import fit_noise
+from plr.preprocessing.scaling import label_scale
 from plr.regressor import PartialLabelRegressor
-from plr.selection import fit_noise
-from plr.start import Density, Start, choose_start
 from plr.streaming.linear import LinearJob
 from plr.streaming.passes import Working, copy_all, identity, look_through_all, silent
 from plr.streaming.preparation import Preparation, choose_rows, prepare
@@ -41,7 +42,6 @@ from plr.streaming.shuffled import ShuffledCopy
 from plr.streaming.survey import Survey, matrix
 from plr.streaming.training import Engine, Here, NetworkJob
 from plr.training import resolve_parts
-from plr.uncertainty import learn_calibration
 from plr.weighting import Posterior, Weighting
 from plr.weighting.rule import Rule
 
@@ -200,7 +200,7 @@ class _Parts:
     def start(self, regressor: PartialLabelRegressor, rows: int) -> Start | None:
         """Return the start, if there is one."""
         start = choose_start(regressor.start, self.weighting, self.learner, rows)
-        if start is not None and not isinstance(start, Density):
+        if start is not None and not isinstance(start, DensityStart):
             raise ParameterError(
                 f"The start {type(start).__name__.lower()!r} needs all rows in memory; in batches there is 'density'."
             )

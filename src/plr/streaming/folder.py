@@ -15,8 +15,8 @@ import pyarrow.dataset
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from plr.datasets.files import DAMAGE, MOST_COLUMNS, check_beginning, check_names_are_texts, check_sound, first_line
 from plr.errors import DataError, DataNotFoundError, ParameterError
+from plr.sources.files import DAMAGE, MOST_COLUMNS, check_beginning, check_names_are_texts, check_sound, first_line
 from plr.streaming.memory import available_memory
 
 __all__ = ["BATCH_ROWS", "Batch", "File", "Folder", "is_stream"]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from plr.datasets.json_lines import json_lines
+from plr.sources.json_lines import json_lines
 
 __all__ = ["WRITERS", "Writer", "lists_as_cells"]
 

@@ -20,16 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from plr.datasets import dataset_of, encode
-from plr.datasets.encoding import categories
-from plr.datasets.targets import read_target
+from plr.columns.dataset import dataset_of
+from plr.columns.kinds import plain
+from plr.columns.matrix import categories, encode
+from plr.columns.targets import read_target
+from plr.columns.texts import is_text
 from plr.errors import CandidateError, DataError, PlrError
 from plr.generation import MECHANISMS, make_candidates, resolve_options
 from plr.streaming.ahead import ahead
 from plr.streaming.folder import Batch, File, Folder
 from plr.streaming.mapping import Piece
-from plr.tables.kinds import plain
-from plr.tables.texts import is_text
 
 __all__ = ["BLOCK_ROWS", "MOST_LABELS", "SAMPLE_ROWS", "Hiding", "blocks", "settle"]
 

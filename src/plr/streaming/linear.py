@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from plr._codes import MISSING, SCALE
 from plr.candidates import CandidateSets
+from plr.contracts import Report, Task
 from plr.errors import ConvergenceWarning, DivergenceError
-from plr.learners.base import Report, Task
 from plr.learners.least_squares import pseudo_inverse
 from plr.learners.linear import solve
-from plr.learners.scaling import label_scale
+from plr.preprocessing.scaling import label_scale
 from plr.streaming.ahead import ahead
 from plr.streaming.rounds import Order, RoundRows, rounds_of
 from plr.streaming.shuffled import Prepared, ShuffledCopy

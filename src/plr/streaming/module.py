@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from plr.learners.base import Report
+from plr.contracts import Report
 from plr.learners.module.data import TrainingBatch
 from plr.learners.module.features import FeatureReader
 from plr.learners.module.fitted import FittedModule
@@ -21,8 +21,8 @@ from plr.learners.module.learner import Module
 from plr.learners.module.parts import exclusive, make_module
 from plr.learners.module.settings import check_settings
 from plr.learners.module.training import Material, Together
-from plr.learners.scaling import Affine
 from plr.losses import Loss
+from plr.preprocessing.scaling import Affine
 from plr.streaming.ahead import ahead
 from plr.streaming.rounds import Order, Round, RoundRows, rounds_of
 from plr.streaming.shuffled import Prepared, ShuffledCopy

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from plr._codes import MISSING, SCALE
 from plr._vectors import DOUBLES
 from plr.errors import DivergenceError
-from plr.learners.network._activations import ACTIVATIONS
-from plr.learners.network._blocks import STRIDE
-from plr.learners.network._heads import Sets
-from plr.learners.network._optimizers import OPTIMIZERS
-from plr.learners.network._passes import Layout
-from plr.learners.network._stages import get_stages
-from plr.learners.network._training import CONSTANT, COSINE
-from plr.learners.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
-from plr.learners.network.network import SCALAR_HEAD, Network, Settings, _aligned
+from plr.network._activations import ACTIVATIONS
+from plr.network._blocks import STRIDE
+from plr.network._heads import Sets
+from plr.network._optimizers import OPTIMIZERS
+from plr.network._passes import Layout
+from plr.network._stages import get_stages
+from plr.network._training import CONSTANT, COSINE
+from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
+from plr.network.network import SCALAR_HEAD, Network, Settings, _aligned
 from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, step_on, take_step, train_steps
 from plr.streaming.rounds import Order, Round, RoundRows
 from plr.weighting._noise import next_missing, next_scale

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
+from plr.contracts import Task
+from plr.densities import choose_models
+from plr.densities.mixture import Mixture, estimate
 from plr.errors import CandidateError, ParameterError
 from plr.learners import Learner
-from plr.learners.base import Task
-from plr.learners.columns import Columns
-from plr.learners.encoding import Encoding
-from plr.learners.scaling import Affine, rescaled
-from plr.start import Density, Start
-from plr.start.density import choose_models
-from plr.start.mixture import Mixture, estimate
+from plr.learners.starts import DensityStart, Start
+from plr.preprocessing.columns import Columns
+from plr.preprocessing.encoding import Encoding
+from plr.preprocessing.scaling import Affine, rescaled
 from plr.streaming.ahead import ahead
 from plr.streaming.folder import File, Folder
 from plr.streaming.rows import Reading, Rows
@@ -262,7 +262,7 @@ def prepare(
             seed=seed,
             n_jobs=n_jobs,
         )
-        models = choose_models(start.models if isinstance(start, Density) else "auto", len(sample.S))
+        models = choose_models(start.models if isinstance(start, DensityStart) else "auto", len(sample.S))
         made = estimate(task, cv, models)
         first = StartWeights(made.mixture, density, sample.index, sample.S, made.weights)
         better = density_of(made.weights)

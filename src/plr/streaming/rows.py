@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from plr._checks import check_sample_weight
 from plr.candidates import CandidateSets
-from plr.datasets.targets import read_target
+from plr.columns import Features
+from plr.columns.targets import read_target
 from plr.errors import DataError, EmptySetError, ParameterError
 from plr.streaming.folder import Batch, File, Folder
 from plr.streaming.sets import read_sets_at
-from plr.tables import Features
 
 __all__ = ["Reading", "Rows"]
 
@@ -36,7 +36,7 @@ class Rows:
     left_out: int = 0
     """Rows without a candidate among them."""
     mended: tuple[tuple[str, str, int, str], ...] = ()
-    """Cells that count as missing: what `plr.tables.kinds.Mended` is made of."""
+    """Cells that count as missing: what `plr.columns.kinds.Mended` is made of."""
 
     def take(self, places: NDArray[np.int64]) -> Rows:
         """Return some of them."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from plr.candidates import CandidateSets
+from plr.columns.candidates import read_candidates
 from plr.errors import CandidateError, PriorError
-from plr.tables.candidates import read_candidates
 
 __all__ = ["read_sets_at"]
 
@@ -36,7 +36,7 @@ def read_sets_at(
     ----------
     table : pyarrow.Table
     columns, prior : sequence of str
-        As of `plr.tables.candidates.read_candidates`.
+        As of `plr.columns.candidates.read_candidates`.
     source : Path
         What the rows were read from.
     place : callable

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from plr.columns.kinds import Mended
 from plr.errors import FeatureError, TargetScaleError
-from plr.learners.columns import Columns
-from plr.learners.encoding import MOST_CATEGORIES, Encoding
-from plr.learners.scaling import Affine
+from plr.preprocessing.columns import Columns
+from plr.preprocessing.encoding import MOST_CATEGORIES, Encoding
+from plr.preprocessing.scaling import Affine
 from plr.streaming.rows import Rows
-from plr.tables.kinds import Mended
 from plr.weighting.rule import frozen
 
 __all__ = ["Moments", "Survey", "is_category", "matrix", "survey"]
@@ -158,7 +158,7 @@ class Survey:
         return Columns(tuple(names), dict(categories)) if categories else None
 
     def encoding(self, names: Sequence[str], columns: Columns | None, scale: bool) -> Encoding:
-        """Return how features become what a network sees: as `plr.learners.encoding.learn_encoding` would."""
+        """Return how features become what a network sees: as `plr.preprocessing.encoding.learn_encoding` would."""
         assert self.numbers is not None
         categorical = () if columns is None else columns.categorical
         numeric = tuple(place for place in range(len(names)) if place not in categorical)
@@ -188,7 +188,7 @@ class Survey:
         return Encoding(numeric, mean, marked, codes, Affine(centre, unit))
 
     def target(self, scale: bool) -> Affine:
-        """Return how labels are scaled, as `plr.learners.scaling.learn_target` would."""
+        """Return how labels are scaled, as `plr.preprocessing.scaling.learn_target` would."""
         assert self.labels is not None
         centre, deviation = float(self.labels.mean[0]), float(self.labels.deviation[0])
         if not (np.isfinite(centre) and np.isfinite(deviation)):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.learners.network._training import BY_LOSS
-from plr.learners.network.network import Network, Settings
-from plr.selection import fit_noise
+from plr.network._training import BY_LOSS
+from plr.network.network import Network, Settings
+from plr.noise import fit_noise
 from plr.streaming.ahead import ahead
 from plr.streaming.network import LaneTraining, Together
 from plr.streaming.rounds import Order, rounds_of

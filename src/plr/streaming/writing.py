@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import plr
-from plr.datasets.files import FORMATS, format_of
 from plr.errors import DataError, DataNotFoundError, ParameterError
+from plr.sources.files import FORMATS, format_of
 from plr.streaming.folder import File, Folder
 from plr.streaming.formats import WRITERS, Writer
 from plr.streaming.parts import Part, clear_parts, is_part

@@ -198,7 +198,7 @@ class AverageLoss(CandidateLoss):
 
 
 class IdentificationLoss(CandidateLoss):
-    """The candidate with the least loss takes all; equals share by their prior: see `plr.weighting.Identification`.
+    """The candidate with the least loss takes all; equals share by their prior: see `plr.weighting.Identify`.
 
     >>> loss = IdentificationLoss(loss="absolute")
     >>> loss(torch.tensor([1.0]), torch.tensor([[1.5, 3.0]]), torch.tensor([[True, True]]))

@@ -12,7 +12,7 @@ from plr.errors import ParameterError
 from plr.weighting.average import Average
 from plr.weighting.base import Weighting, WeightingCode
 from plr.weighting.custom import Custom
-from plr.weighting.identification import Identification
+from plr.weighting.identification import Identify
 from plr.weighting.posterior import Posterior
 from plr.weighting.progressive import Progressive
 from plr.weighting.rule import Evaluation, Rule, weigh
@@ -22,7 +22,7 @@ __all__ = [
     "Average",
     "Custom",
     "Evaluation",
-    "Identification",
+    "Identify",
     "Posterior",
     "Progressive",
     "Rule",
@@ -34,7 +34,7 @@ __all__ = [
 
 WEIGHTINGS: dict[str, Callable[[], Weighting]] = {
     "average": Average,
-    "identification": Identification,
+    "identification": Identify,
     "posterior": Posterior,
     "progressive": Progressive,
 }

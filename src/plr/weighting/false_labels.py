@@ -17,7 +17,7 @@ from plr.candidates import CandidateSets
 from plr.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
-    from plr.learners.scaling import Affine
+    from plr.preprocessing.scaling import Affine
 
 __all__ = [
     "FalseLabelDensity",

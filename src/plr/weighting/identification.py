@@ -5,10 +5,10 @@ from __future__ import annotations
 from plr._codes import IDENTIFICATION
 from plr.weighting.base import Weighting, WeightingCode
 
-__all__ = ["Identification"]
+__all__ = ["Identify"]
 
 
-class Identification(Weighting):
+class Identify(Weighting):
     """Give all weight to the candidate with the least loss; equals share it by their prior.
 
         ℓ_min(f(x), S) = min_{y ∈ S} ℓ(f(x), y)

@@ -14,7 +14,7 @@ class Progressive(Weighting):
 
         w(x, y) = exp(β₂ · ℓ(f(x), y)^(−β₁)) / Σ_{y' ∈ S} exp(β₂ · ℓ(f(x), y')^(−β₁))
 
-    Small ``beta2`` comes near `Average`, large ``beta2`` near `Identification`. A loss of zero takes all.
+    Small ``beta2`` comes near `Average`, large ``beta2`` near `Identify`. A loss of zero takes all.
 
     Parameters
     ----------

@@ -13,11 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pairs import all_pairs
 
 from plr import CandidateSets
-from plr.learners.network._activations import ACTIVATIONS
-from plr.learners.network._heads import DENSITY, Head, Sets
-from plr.learners.network._stages import get_stages
-from plr.learners.network._training import Layout, Memory, batch_gradient
-from plr.learners.network.network import (
+from plr.losses import LOSSES, Loss, Pointwise, get_loss
+from plr.network._activations import ACTIVATIONS
+from plr.network._heads import DENSITY, Head, Sets
+from plr.network._stages import get_stages
+from plr.network._training import Layout, Memory, batch_gradient
+from plr.network.network import (
     SCALAR_HEAD,
     Network,
     Settings,
@@ -25,7 +26,6 @@ from plr.learners.network.network import (
     initial_parameters,
     kernel_sets,
 )
-from plr.losses import LOSSES, Loss, Pointwise, get_loss
 from plr.weighting import WEIGHTINGS, Custom, Posterior, Progressive, Rule, Weighting, get_weighting
 from plr.weighting.rule import frozen
 

@@ -10,8 +10,9 @@ from numpy.testing import assert_allclose
 
 from plr import CandidateSets
 from plr._codes import MISSING
-from plr.learners.network._training import BY_EVIDENCE, BY_LOSS, Layout
-from plr.learners.network.network import (
+from plr.losses import get_loss
+from plr.network._training import BY_EVIDENCE, BY_LOSS, Layout
+from plr.network.network import (
     Network,
     Settings,
     Training,
@@ -20,7 +21,6 @@ from plr.learners.network.network import (
     kernel_sets,
     train_network,
 )
-from plr.losses import get_loss
 from plr.weighting import Posterior, Rule
 
 ROWS = 150

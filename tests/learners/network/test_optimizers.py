@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from pairs import all_pairs
 
 from plr import CandidateSets
-from plr.learners.network._optimizers import OPTIMIZERS, update
-from plr.learners.network.network import Settings, initial_parameters, kernel_sets, train_network
 from plr.losses import Squared
+from plr.network._optimizers import OPTIMIZERS, update
+from plr.network.network import Settings, initial_parameters, kernel_sets, train_network
 from plr.weighting import Average, Rule
 
 torch = pytest.importorskip("torch")

@@ -21,12 +21,12 @@ from scipy import special, stats
 
 from plr import CandidateSets
 from plr.errors import DivergenceError, LengthError
-from plr.learners.network import network
-from plr.learners.network._heads import DENSITY, Head
-from plr.learners.network._passes import Layout
-from plr.learners.network._training import BY_EVIDENCE, BY_LOSS, BY_TRUTH, _shuffle, train
-from plr.learners.network.network import Network, Progress, Settings, Training, Validation, kernel_sets, train_network
 from plr.losses import get_loss
+from plr.network import network
+from plr.network._heads import DENSITY, Head
+from plr.network._passes import Layout
+from plr.network._training import BY_EVIDENCE, BY_LOSS, BY_TRUTH, _shuffle, train
+from plr.network.network import Network, Progress, Settings, Training, Validation, kernel_sets, train_network
 from plr.weighting import WEIGHTINGS, Rule, get_weighting
 
 ROWS, CANDIDATES = 150, 3

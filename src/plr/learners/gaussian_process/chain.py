@@ -11,7 +11,7 @@ from scipy import linalg
 
 from plr.candidates import CandidateSets
 from plr.learners.gaussian_process.kernel import Kernel, cholesky
-from plr.learners.weighted import draw_candidates
+from plr.learners.refit.fits import draw_candidates
 from plr.weighting.rule import Rule, row_sums
 
 __all__ = ["Chain", "Plan", "Problem", "run_chain"]

@@ -13,12 +13,12 @@ from sklearn.utils.parallel import Parallel, delayed
 from plr._codes import MISSING, SQUARED
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
+from plr.contracts import Learner, Report, Task
 from plr.errors import ParameterError
-from plr.learners.base import Learner, Report, Task
-from plr.learners.encoding import Encoding, learn_encoding
+from plr.folds import take_rows
 from plr.learners.gaussian_process.chain import Chain, Plan, Problem, run_chain
-from plr.learners.rows import take_rows
-from plr.learners.scaling import Affine, learn_steady_target, rescaled
+from plr.preprocessing.encoding import Encoding, learn_encoding
+from plr.preprocessing.scaling import Affine, learn_steady_target, rescaled
 from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums, thread_count
 
@@ -118,6 +118,7 @@ class GaussianProcess(Learner):
 
     takes = "table"
     takes_missing = True
+    draws = True
 
     def __init__(
         self,

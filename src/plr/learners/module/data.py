@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from plr.candidates import CandidateSets
+from plr.contracts import Task
 from plr.errors import CandidateError, FeatureTypeError
-from plr.learners.base import Task
 from plr.learners.module.features import BatchOrder, FeatureReader, FeatureRows, as_is, loader_options
-from plr.learners.scaling import Affine, rescaled
+from plr.preprocessing.scaling import Affine, rescaled
 from plr.torch.batches import PartialLabelDataset, collate_sets, pad_mask, spread
 from plr.weighting.false_labels import FalseLabelDensity
 

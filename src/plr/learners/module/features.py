@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, default_collate
 
 from plr.errors import FeatureError, FeatureTypeError
-from plr.learners.scaling import Affine, learn_features
+from plr.preprocessing.scaling import Affine, learn_features
 
 __all__ = [
     "BatchOrder",

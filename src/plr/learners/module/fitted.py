@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plr.contracts import Report
 from plr.errors import DependencyError
-from plr.learners.base import Report
-from plr.learners.scaling import Affine
+from plr.preprocessing.scaling import Affine
 
 if TYPE_CHECKING:
     from plr.learners.module.features import FeatureReader

@@ -11,8 +11,8 @@ from torch import nn
 from torch.utils.data import IterableDataset
 
 from plr._parameters import check_integer
+from plr.contracts import Report, Task
 from plr.errors import DivergenceError
-from plr.learners.base import Report, Task
 from plr.learners.module.data import MakeBatch, MapSource, PairRows, Source, StreamSource, TaskRows, peek
 from plr.learners.module.features import (
     FeatureReader,
@@ -36,8 +36,8 @@ from plr.learners.module.parts import (
 )
 from plr.learners.module.settings import Settings
 from plr.learners.module.training import Material, Progress, Training
-from plr.learners.scaling import Affine, label_scale, learn_target, rescaled
 from plr.losses import Loss, get_loss
+from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
 from plr.weighting import Posterior, Weighting, get_weighting
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plr.contracts import Learner, Task
 from plr.errors import CandidateError, LengthError, ParameterError
-from plr.learners.base import Learner, Task
+from plr.folds import set_rows_aside, take_rows
 from plr.learners.module.fitted import FittedModule
 from plr.learners.module.settings import check_settings
-from plr.learners.rows import set_rows_aside, take_rows
 
 if TYPE_CHECKING:
     from plr.losses import Loss

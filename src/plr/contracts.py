@@ -1,0 +1,162 @@
+"""What a learner is: something that fits a model to a task, and gives back something that predicts.
+
+A learner sees features, candidate sets and a rule; it never sees a true label and need not know which weighting or loss
+the rule was made of. Learners are small objects that do not change in ``fit``: all that is learned is in the `Fitted`
+they return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from plr.candidates import CandidateSets
+from plr.errors import ParameterError
+from plr.preprocessing.scaling import Affine
+from plr.weighting.base import Weighting
+from plr.weighting.false_labels import FalseLabelDensity
+from plr.weighting.rule import NOTHING, Rule
+
+__all__ = ["Fitted", "Learner", "Report", "Task"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What there is to learn from.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d), or what else the learner ``takes``
+        In a matrix made from a table with categories these are whole numbers, NaN where missing or new.
+    S : CandidateSets of n rows
+    rule : Rule
+        The weighting and the loss.
+    sample_weight : ndarray of shape (n,) or None
+    log_q : ndarray, one entry per candidate, or None
+        Log density of false labels at each candidate, per unit of the labels; None where it is uniform, or still to be
+        found.
+    start : ndarray, one entry per candidate, or None
+        Weights to begin with, from before any model existed.
+    validation : (X, CandidateSets) or None
+        Rows to choose the best epoch or round by.
+    false_labels : FalseLabelDensity or None
+        The density that ``log_q`` has the values of, for other rows; None where it is not known, or not needed.
+    groups : ndarray of shape (n,) or None
+        Rows of one group stay together wherever folds are made.
+    categorical : tuple of int
+        Which columns of a matrix are categories.
+    names : tuple of str
+        The columns' names; empty where they have none.
+    seed : int
+    n_jobs : int or None
+        How many fits may run at the same time, for what is fitted more than once.
+    callback : callable or None
+        Called now and then with ``(done, total, loss)``.
+    """
+
+    X: Any
+    S: CandidateSets
+    rule: Rule
+    sample_weight: Floats | None = None
+    log_q: Floats | None = None
+    start: Floats | None = None
+    validation: tuple[Any, CandidateSets] | None = None
+    groups: NDArray[Any] | None = None
+    categorical: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    seed: int = 0
+    n_jobs: int | None = None
+    callback: Callable[[int, int, float], object] | None = None
+    false_labels: FalseLabelDensity | None = None
+
+    def with_density(self) -> Task:
+        """Return the task with the density of false labels that its weighting asks for.
+
+        It is estimated from the candidates where it is to be, by the start's weights where there is a start.
+        """
+        found = self.rule.weighting.density(self.S, self.start, self.sample_weight)
+        return self if found is None else replace(self, false_labels=found, log_q=found.log(self.S.values))
+
+    def scaled_log_q(self, target: Affine) -> Floats:
+        """Return the log density of false labels at each candidate, per unit of scaled labels; empty where uniform."""
+        if self.log_q is not None:
+            return self.log_q + np.log(float(target.scale))
+        density = self.rule.weighting.density(self.S, self.start, self.sample_weight)
+        return NOTHING if density is None else density.log_scaled(self.S.values, target)
+
+    def validation_log_q(self, target: Affine) -> Floats:
+        """Return the same for the candidates of the validation rows."""
+        if self.validation is None or not self.rule.weighting.needs_density:
+            return NOTHING
+        density = self.false_labels or self.rule.weighting.density(self.S, self.start, self.sample_weight)
+        return NOTHING if density is None else density.log_scaled(self.validation[1].values, target)
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a fit went: rounds or epochs done, the loss after each, the noise scale after each in label units.
+
+    ``movement`` is how far each round moved the weights: the mean over rows of the share that changed candidates.
+    """
+
+    rounds: int
+    loss: Floats
+    noise_scale: Floats = field(default_factory=lambda: np.empty(0))
+    validation: Floats = field(default_factory=lambda: np.empty(0))
+    best_round: int | None = None
+    movement: Floats = field(default_factory=lambda: np.empty(0))
+
+
+class Fitted(Protocol):
+    """What a learner gives back."""
+
+    @property
+    def report(self) -> Report:
+        """How the fit went."""
+        ...
+
+    def predict(self, X: Any) -> Floats:
+        """Return one prediction per row, in the units of the labels."""
+        ...
+
+
+class Learner(BaseEstimator):
+    """Base of the learners."""
+
+    takes = "matrix"
+    """What X may be. ``"matrix"``: numbers, made into a float64 array. ``"table"``: that, or a frame with columns of
+    categories, made into a float64 array of numbers and category codes. ``"rows"``: anything with rows (frames, texts,
+    images, tensors), handed on as it is."""
+
+    takes_missing = False
+    """Whether X may contain NaN."""
+
+    gives_row_scale = False
+    """Whether it can give each row a noise scale of its own."""
+
+    draws = False
+    """Whether it draws which candidates are true; ``start="auto"`` then begins with a density."""
+
+    def fit(self, task: Task) -> Fitted:
+        """Fit a model to the task."""
+        raise NotImplementedError
+
+    def check_weighting(self, weighting: Weighting) -> None:
+        """Refuse a weighting that asks for what the learner cannot give."""
+        if weighting.scale_by_row and not self.gives_row_scale:
+            raise ParameterError(
+                f"{type(self).__name__} cannot give each row a noise scale of its own, which Posterior(scale='row') "
+                f"asks for. plr.learners.Refit can, around any scikit-learn regressor; or use scale='common'."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.takes_missing
+        return tags

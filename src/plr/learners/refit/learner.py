@@ -1,0 +1,294 @@
+"""The refit learner: any scikit-learn regressor, by weighing candidates out of fold and refitting in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.parallel import Parallel, delayed
+
+from plr._codes import AVERAGE, PROGRESSIVE, SCALE
+from plr._parameters import check_choice, check_integer, check_number
+from plr.contracts import Learner, Report, Task
+from plr.errors import DivergenceError, ParameterError
+from plr.folds import Folds, check_folds, features_of, make_folds, predict_folds
+from plr.learners.refit.fits import Model, WeightedFits
+from plr.learners.refit.regressors import check_regressor, tags_of, takes_missing
+from plr.learners.refit.row_scale import RowScale, RowScales, weighted_loss
+from plr.noise import in_row_units
+from plr.preprocessing.scaling import label_scale, learn_target, rescaled
+
+__all__ = ["FittedRefit", "Refit"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FittedRefit:
+    """The regressors of the last fit.
+
+    Attributes
+    ----------
+    models : tuple of Model
+        As many as the learner's ``last_fits``; predictions are their mean.
+    report : Report
+    out_of_fold : ndarray of shape (n,) or None
+        The last predictions of the training rows, each by a regressor that was not fitted to the row; None where the
+        weights never needed any.
+    row_scale : RowScale or None
+        How noisy rows are by their features, relative to the typical one, where the weighting asks for it.
+    relative_scale : ndarray of shape (n,) or None
+        The same for the training rows, out of fold.
+    """
+
+    models: tuple[Model, ...]
+    report: Report
+    out_of_fold: Floats | None = None
+    row_scale: RowScale | None = None
+    relative_scale: Floats | None = None
+
+    @property
+    def regressor(self) -> Any:
+        """The fitted scikit-learn regressor; the first where there are several."""
+        return self.models[0].regressor
+
+    def predict(self, X: Any) -> Floats:
+        """Return one prediction per row."""
+        parts = [model.predict(X) for model in self.models]
+        return parts[0] if len(parts) == 1 else np.asarray(np.mean(parts, axis=0))
+
+
+class Refit(Learner):
+    """Any scikit-learn regressor, fitted again and again as the weights of the candidates move.
+
+    Each round fits a clone of the regressor to every fold's complement under the current weights, predicts the fold,
+    and weighs the candidates around these predictions. The regressor never judges a row that it was fitted to: a
+    flexible one would confirm its own mistakes. When the weights stop moving, or after ``max_rounds``, one last clone
+    is fitted to all rows. Where weights cannot move, with ``average`` or one candidate in every set, that fit is the
+    only one.
+
+    Parameters
+    ----------
+    regressor : scikit-learn regressor
+        Also a ``Pipeline``, a search over parameters, an ensemble. It sees X as it was given and labels in their own
+        units; a regressor that wants scaled labels can be put into a ``TransformedTargetRegressor``. It is cloned,
+        never fitted itself, and every ``random_state`` that is None is seeded.
+    cv : int, scikit-learn splitter or iterable of (train, test), default=5
+        The folds. They keep groups together.
+    max_rounds : int, default=20
+        A budget rather than a failure: the weights of a regressor with randomness inside never come to rest.
+        ``report.movement`` has how far they moved.
+    tol : float, default=1e-3
+        Stop when a round moves less than this share of the weight, in the mean over rows.
+    without_weights : {"error", "resample"}, default="error"
+        What to do where weights are needed and the regressor takes no ``sample_weight``. With ``"resample"`` each row
+        draws one candidate by its weight for every fit, and rows are drawn by their weight.
+    last_fits : int, default=1
+        Number of regressors fitted to all rows in the end, whose predictions are averaged. More than one is worth while
+        for a regressor with randomness inside.
+    scale_target : bool, default=True
+        Whether weighting and loss see labels of mean 0 and standard deviation 1. It matters for those whose parameters
+        have units. The regressor sees labels as they are.
+
+    Notes
+    -----
+    With the squared loss, a fit is to one label per row, the weighted mean of its candidates; for the best regressor
+    that is the same as all candidates with their weights. Otherwise it is to one row per candidate, weighted; what the
+    regressor then minimises is its own loss, so that ``loss="absolute"`` wants a regressor of that loss too, such as
+    ``HistGradientBoostingRegressor(loss="absolute_error")``.
+
+    With ``Posterior(scale="row")`` a second clone of the regressor is fitted out of fold, in every round after the
+    first, to the logarithm of each row's squared residual, weighted over its candidates. It says how noisy a row is
+    relative to the typical one, whose scale is learned as always; differences that do not hold out of fold are shrunk.
+    Fits take twice as long. It pays where noise differs much between rows and the regressor smooths: logarithms of
+    single residuals are noisy labels.
+
+    The result does not depend on ``n_jobs``, as far as that of the regressor does not depend on threads.
+
+    Examples
+    --------
+    >>> from plr import PartialLabelRegressor
+    >>> from plr.learners import Refit
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> X = [[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]]
+    >>> S = [[5.0, 9.0], [5.0], [5.0, 1.0], [7.0, 3.0], [7.0], [7.0, 2.0]]
+    >>> model = PartialLabelRegressor(Refit(KNeighborsRegressor(2), cv=3), random_state=0).fit(X, S)
+    >>> model.predict([[0.0], [1.2]]).round()
+    array([5., 7.])
+    """
+
+    takes = "rows"
+    gives_row_scale = True
+
+    def __init__(
+        self,
+        regressor: Any,
+        cv: object = 5,
+        max_rounds: int = 20,
+        tol: float = 1e-3,
+        without_weights: str = "error",
+        last_fits: int = 1,
+        scale_target: bool = True,
+    ) -> None:
+        self.regressor = regressor
+        self.cv = cv
+        self.max_rounds = max_rounds
+        self.tol = tol
+        self.without_weights = without_weights
+        self.last_fits = last_fits
+        self.scale_target = scale_target
+
+    @property
+    def takes_missing(self) -> bool:  # type: ignore[override]
+        """Whether X may contain NaN, which the regressor says."""
+        return takes_missing(self.regressor)
+
+    def fit(self, task: Task) -> FittedRefit:
+        """Fit the regressor to the task."""
+        check_regressor(self.regressor)
+        check_folds(self.cv)
+        self.check_weighting(task.rule.weighting)
+        most = check_integer("max_rounds", self.max_rounds, low=1)
+        tolerance = check_number("tol", self.tol, low=0.0)
+        last = check_integer("last_fits", self.last_fits, low=1)
+        resample = check_choice("without_weights", self.without_weights, ("error", "resample")) == "resample"
+        if task.validation is not None:
+            raise ParameterError("Refit stops when the weights stop moving and has no use for validation rows.")
+        fits = WeightedFits(task, self.regressor, resample)
+        rounds = _Rounds(task, self.scale_target, type(self.regressor).__name__)
+        if rounds.fixed:
+            models = self._last_fits(fits, task, task.S.prior_or_uniform, last)
+            rounds.weigh(models[0].predict(task.X))
+            rounds.tell(1)
+            return FittedRefit(models, rounds.report())
+        folds = make_folds(task, self.cv)
+        by_row = task.rule.weighting.scale_by_row and bool(folds)
+        scales = RowScales(task, self.regressor, resample)
+        relative = None
+        for done in range(1, most + 1):
+            prediction = self._predict_unseen(fits, task, rounds.weights, folds, done)
+            if by_row and done > 1:
+                # The first weights tell how far candidates are apart, not how far the true one is off.
+                with _noted(f"fitting {type(self.regressor).__name__} to the noise of rows in round {done}"):
+                    relative = scales.out_of_fold(prediction, rounds.weights, folds, done)
+            rounds.weigh(prediction, relative)
+            rounds.tell(most)
+            if rounds.movement[-1] <= tolerance:
+                break
+        models = self._last_fits(fits, task, rounds.weights, last)
+        if relative is None:
+            return FittedRefit(models, rounds.report(), prediction if folds else None)
+        with _noted(f"fitting {type(self.regressor).__name__} to the noise of all rows"):
+            row_scale = scales.last(prediction, rounds.weights, _rows_with_weight(task))
+        return FittedRefit(models, rounds.report(), prediction, row_scale, relative)
+
+    def _predict_unseen(self, fits: WeightedFits, task: Task, weights: Floats, folds: Folds, done: int) -> Floats:
+        def run(fold: int, train: Rows, test: Rows) -> Floats:
+            with _noted(f"fitting {type(self.regressor).__name__} in round {done}, without fold {fold + 1} of {parts}"):
+                return fits.fit(train, weights, done, fold).predict(features_of(task.X, test))
+
+        parts = len(folds)
+        if not folds:
+            # A lone row, or a lone group: there is nothing else to learn from.
+            with _noted(f"fitting {type(self.regressor).__name__} in round {done}"):
+                return fits.fit(_rows_with_weight(task), weights, done, 0).predict(task.X)
+        return predict_folds(folds, run, len(task.S), task.n_jobs)
+
+    def _last_fits(self, fits: WeightedFits, task: Task, weights: Floats, count: int) -> tuple[Model, ...]:
+        rows = _rows_with_weight(task)
+        with _noted(f"fitting {type(self.regressor).__name__} to all rows"):
+            found = Parallel(n_jobs=task.n_jobs, prefer="threads")(
+                delayed(fits.fit)(rows, weights, 0, number) for number in range(count)
+            )
+        return tuple(found)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = tags_of(self.regressor)
+        if inner is not None:
+            tags.input_tags = replace(inner.input_tags, allow_nan=self.takes_missing)
+            tags.target_tags.positive_only = inner.target_tags.positive_only
+        return tags
+
+
+class _Rounds:
+    """Weights as they move from round to round, and what is to be reported about them."""
+
+    def __init__(self, task: Task, scale_target: bool, name: str) -> None:
+        self._task, self._name = task, name
+        self.fixed = _are_fixed(task)
+        self._target = learn_target(task.S, task.sample_weight, scale_target, single_precision=False)
+        self._S = rescaled(task.S, self._target)
+        self._log_q = task.scaled_log_q(self._target)
+        self._state = task.rule.initial_state(label_scale(self._S, task.sample_weight))
+        # A copy: kernels are compiled for weights that can be written to.
+        self.weights: Floats = np.array(task.S.prior_or_uniform if task.start is None else task.start)
+        self.movement: list[float] = []
+        self._losses: list[float] = []
+        self._scales: list[float] = []
+
+    def weigh(self, prediction: Floats, relative: Floats | None = None) -> None:
+        """Weigh the candidates around predictions in label units, with a scale for each row where it is given."""
+        if not np.isfinite(prediction).all():
+            row = int(np.flatnonzero(~np.isfinite(prediction))[0])
+            raise DivergenceError(
+                f"{self._name} predicted {prediction[row]} for row {row} in round {len(self._losses) + 1}; its labels "
+                f"were finite, so look at its parameters and at the features of that row."
+            )
+        rule, S, weight = self._task.rule, self._S, self._task.sample_weight
+        centre, log_q = self._target.apply(prediction), self._log_q
+        if relative is not None:
+            centre, S, log_q = in_row_units(centre, S, log_q if log_q.size else np.zeros(S.values.size), relative)
+        if rule.learns_scale and not self.fixed:
+            # By the weights that the predictions were learned under, and one step only: a scale followed to its end
+            # is that of a model still poor, and decides too early.
+            own = len(self._losses) > 0
+            self._state = rule.update_scale(centre, S, self._state, self.weights, weight, own=own)
+            self._scales.append(float(self._state[SCALE]) * float(self._target.scale))
+        found = rule.evaluate(centre, S, self._state, log_q)
+        moved = np.add.reduceat(np.abs(found.weights - self.weights), S.offsets[:-1]) / 2
+        self.movement.append(float(np.average(moved, weights=weight)))
+        losses = found.loss
+        if relative is not None:
+            losses = weighted_loss(rule, self._target.apply(prediction), self._S, found.weights)
+        self._losses.append(float(np.average(losses, weights=weight)))
+        self.weights = found.weights
+
+    def tell(self, most: int) -> None:
+        """Tell the callback how far it is."""
+        if self._task.callback is not None:
+            self._task.callback(len(self._losses), most, self._losses[-1])
+
+    def report(self) -> Report:
+        """Return how it went."""
+        return Report(
+            len(self._losses), np.array(self._losses), np.array(self._scales), movement=np.array(self.movement)
+        )
+
+
+def _are_fixed(task: Task) -> bool:
+    """Return whether no prediction can move the weights."""
+    formula = task.rule.formula
+    even = formula.weighting == AVERAGE or (formula.weighting == PROGRESSIVE and formula.second == 0.0)
+    return even or (bool((task.S.sizes == 1).all()) and not task.rule.may_miss)
+
+
+def _rows_with_weight(task: Task) -> Rows | None:
+    """Return the rows that count; None for all of them."""
+    if task.sample_weight is None or bool((task.sample_weight > 0).all()):
+        return None
+    return np.flatnonzero(task.sample_weight)
+
+
+@contextmanager
+def _noted(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This happened in plr.learners.Refit while {doing}.")
+        raise

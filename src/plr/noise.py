@@ -1,0 +1,155 @@
+"""Label-free scores: how well predictions explain candidate sets, when nobody knows which candidate is true.
+
+If true labels scatter around the prediction with density p and false ones come from a density q, a row's candidates
+are as likely as Σ_j prior_j · p(y_j | prediction) / q(y_j), up to a factor that no model changes. The mean of its
+logarithm, with a noise scale estimated once, compares weightings, learners and settings on the same held-out rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr._codes import MISSING, SCALE
+from plr.candidates import CandidateSets
+from plr.errors import ConvergenceWarning
+from plr.losses import Squared
+from plr.preprocessing.scaling import Affine, learn_target, rescaled
+from plr.weighting.false_labels import FalseLabelDensity, fit_false_labels
+from plr.weighting.posterior import Posterior
+from plr.weighting.rule import NOTHING, Rule, row_sums
+
+__all__ = ["NoiseModel", "fit_noise", "in_row_units"]
+
+Floats = NDArray[np.float64]
+
+# A scale settles within tens of rounds, together with a share of missing truths within hundreds.
+_ROUNDS = 1000
+_SETTLED = 1e-6
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """How true labels scatter around predictions, and false ones over the label range.
+
+    Attributes
+    ----------
+    weighting : Posterior
+        The family of the noise.
+    scale : float
+        Its scale, in label units; where rows have scales of their own, the typical one.
+    target : Affine
+        How labels are scaled before anything is computed, so that units of any size will do.
+    false_labels : FalseLabelDensity
+        The density of false labels, in label units.
+    missing : float
+        The share of rows whose truth is missing from their candidates.
+    """
+
+    weighting: Posterior
+    scale: float
+    target: Affine
+    false_labels: FalseLabelDensity
+    missing: float = 0.0
+
+    def probabilities(
+        self, prediction: Floats, S: CandidateSets, threads: int = 1, relative: Floats | None = None
+    ) -> Floats:
+        """Return each candidate's probability of being the true one, flat; it does not depend on ``threads``.
+
+        Those of a row sum to one, or to the probability that it has its truth, where that may be missing. With
+        ``relative``, each row has so many times the noise scale.
+        """
+        rule = Rule(self.weighting, Squared())
+        centre, sets, log_q = _as_seen(prediction, S, self, relative)
+        return rule.evaluate(centre, sets, self._state(rule), log_q, threads=threads).weights
+
+    def missing_probabilities(self, probabilities: Floats, S: CandidateSets) -> Floats:
+        """Return each row's probability that none of its candidates is true, from those of its candidates."""
+        if self.missing == 0.0:
+            return np.zeros(len(S))
+        return np.clip(1.0 - row_sums(probabilities, S), 0.0, 1.0)
+
+    def log_likelihood(self, prediction: Floats, S: CandidateSets, relative: Floats | None = None) -> Floats:
+        """Return each row's log Σ prior · p / q.
+
+        Where a share ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
+        """
+        rule = Rule(self.weighting, Squared())
+        centre, sets, log_q = _as_seen(prediction, S, self, relative)
+        found = rule.evidence(centre, sets, self._state(rule), log_q)
+        return found if log_q.size else found - self.false_labels.log_uniform(self.target)
+
+    def _state(self, rule: Rule) -> Floats:
+        state = rule.initial_state(self.scale / float(self.target.scale))
+        state[MISSING] = self.missing
+        return state
+
+
+def fit_noise(
+    prediction: Floats,
+    S: CandidateSets,
+    weighting: Posterior | None = None,
+    sample_weight: Floats | None = None,
+    threads: int = 1,
+    false_labels: FalseLabelDensity | None = None,
+    relative: Floats | None = None,
+) -> NoiseModel:
+    """Estimate the noise scale that makes the candidates likeliest around given predictions.
+
+    Expectation-maximisation from a wide scale: weigh the candidates, take the weighted spread, repeat until it settles;
+    with the share of rows whose truth is missing, where it is to be learned. The density of false labels is what
+    ``weighting`` asks for, unless it is given. With ``relative``, each row has so many times the scale that is
+    estimated. The result does not depend on ``threads``.
+    """
+    family = weighting if weighting is not None else Posterior()
+    rule = Rule(family, Squared())
+    target = learn_target(S, sample_weight, active=True, single_precision=False)
+    density = false_labels or fit_false_labels(family.false_labels, S, sample_weight=sample_weight)
+    model = NoiseModel(family, 1.0, target, density)
+    centre, sets, log_q = _as_seen(prediction, S, model, relative)
+    state = rule.initial_state(1.0)
+    found = None
+    for _ in range(_ROUNDS):
+        found = rule.evaluate(centre, sets, state, log_q, threads=threads, out=found)
+        updated = rule.update_scale(centre, sets, state, found.weights, sample_weight, threads=threads)
+        change = np.abs(updated - state)
+        state = updated
+        if change[SCALE] <= _SETTLED * float(state[SCALE]) and change[MISSING] <= _SETTLED:
+            break
+    else:
+        also = " and the share of rows whose truth is missing" if rule.learns_missing else ""
+        advice = "give missing_truth as a number" if rule.learns_missing else "look at rows with far-off predictions"
+        moved = max(change[SCALE] / state[SCALE], change[MISSING])
+        warnings.warn(
+            f"The noise scale{also} still moved by {moved:.1g} in the last of {_ROUNDS} rounds, so that "
+            f"probabilities and scores are not final; {advice}, or give more rows.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return replace(model, scale=float(state[SCALE]) * float(target.scale), missing=float(state[MISSING]))
+
+
+def in_row_units(
+    centre: Floats, S: CandidateSets, log_q: Floats, relative: Floats
+) -> tuple[Floats, CandidateSets, Floats]:
+    """Return predictions, candidates and log density in units of each row's own scale.
+
+    A scale for each row is the common one for labels so measured; densities are per unit, and rise with it.
+    """
+    unit = relative[S.row_index]
+    return centre / relative, CandidateSets(S.values / unit, S.offsets, S.prior), log_q + np.log(unit)
+
+
+def _as_seen(
+    prediction: Floats, S: CandidateSets, model: NoiseModel, relative: Floats | None
+) -> tuple[Floats, CandidateSets, Floats]:
+    """Return predictions and candidates as they are compared, with the log density of false labels where it counts."""
+    centre, sets = model.target.apply(prediction), rescaled(S, model.target)
+    if relative is None and not model.weighting.needs_density:
+        return centre, sets, NOTHING
+    log_q = model.false_labels.log_scaled(S.values, model.target)
+    return (centre, sets, log_q) if relative is None else in_row_units(centre, sets, log_q, relative)

@@ -1,0 +1,30 @@
+"""The seven data sets of the paper, and any table of the user's own, ready for the benchmark.
+
+>>> from plr.paper.datasets import encode, load, split
+>>> airfoil = load("airfoil")
+>>> train, validation, test = split(len(airfoil), seed=0)
+>>> encode(airfoil, train).shape
+(1503, 5)
+"""
+
+from __future__ import annotations
+
+from plr.columns.dataset import Dataset, dataset_of
+from plr.columns.matrix import encode
+from plr.paper.datasets.loading import Availability, available, load, load_file
+from plr.paper.datasets.registry import REGISTRY, Counts, DatasetInfo
+from plr.paper.datasets.splitting import split
+
+__all__ = [
+    "REGISTRY",
+    "Availability",
+    "Counts",
+    "Dataset",
+    "DatasetInfo",
+    "available",
+    "dataset_of",
+    "encode",
+    "load",
+    "load_file",
+    "split",
+]

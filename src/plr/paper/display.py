@@ -1,0 +1,104 @@
+"""How far a run is, on the screen: a live bar on a terminal, a line now and then elsewhere. Always on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from plr.paper.runner import Progress
+
+__all__ = ["describe_seconds", "show_progress"]
+
+_SECONDS_BETWEEN_LINES = 10.0
+# The first fits to end say little about the others: many are under way, and the longest were begun first.
+_SECONDS_BEFORE_ESTIMATE = 5.0
+_SHARE_BEFORE_ESTIMATE = 0.03
+_SECONDS_ENOUGH = 60.0
+
+_COMPILING = "Compiling kernels, once per installation …"
+
+
+@contextmanager
+def show_progress(title: str) -> Iterator[Callable[[Progress], None]]:
+    """Give a callback for `plr.paper.run_benchmark` that shows its progress while the block lasts.
+
+    Parameters
+    ----------
+    title : str
+        What is going on.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[cells]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        with Bar(*columns, console=console) as bar:
+            task = bar.add_task(title, total=1.0, cells="", left="")
+
+            def move(progress: Progress) -> None:
+                if progress.compiling:
+                    bar.console.print(_COMPILING)
+                whole = progress.work + progress.remaining_work
+                share = progress.work / whole if whole > 0 else 1.0
+                bar.update(task, completed=share, cells=_count(progress), left=_time_left(progress))
+
+            yield move
+    else:
+        last: float | None = None
+
+        def write(progress: Progress) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if progress.compiling:
+                print(_COMPILING, file=sys.stderr, flush=True)
+            elif (
+                last is None
+                or now - last >= _SECONDS_BETWEEN_LINES
+                or progress.done + progress.failed == progress.total
+            ):
+                last = now
+                elapsed = describe_seconds(progress.seconds) if progress.work else ""
+                parts = [f"{title}: {_count(progress)}", elapsed, _time_left(progress)]
+                print(", ".join(part for part in parts if part), file=sys.stderr, flush=True)
+
+        yield write
+
+
+def describe_seconds(seconds: float) -> str:
+    """Return a duration in words.
+
+    >>> describe_seconds(7.4), describe_seconds(130), describe_seconds(7500)
+    ('7 s', '2 min 10 s', '2 h 05 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _count(progress: Progress) -> str:
+    failed = f", {progress.failed} failed" if progress.failed else ""
+    return f"{progress.done} of {progress.total} cells{failed}"
+
+
+def _time_left(progress: Progress) -> str:
+    left = progress.seconds_left
+    share = progress.work / max(progress.work + progress.remaining_work, 1e-9)
+    if progress.seconds < _SECONDS_BEFORE_ESTIMATE:
+        return ""
+    if share < _SHARE_BEFORE_ESTIMATE and progress.seconds < _SECONDS_ENOUGH:
+        return ""
+    return f"about {describe_seconds(left)} left" if left is not None and progress.remaining_work > 0 else ""

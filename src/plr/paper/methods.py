@@ -1,0 +1,150 @@
+"""The methods a benchmark compares: the paper's, ours, and any weighting × loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from plr.errors import unknown_name
+
+if TYPE_CHECKING:
+    from plr.losses import Loss
+    from plr.paper.execution import Fit, Problem
+    from plr.paper.protocol import Protocol
+    from plr.weighting import Weighting
+    from plr.weighting.rule import Rule
+
+__all__ = ["METHODS", "PAPER_METHODS", "CustomFit", "Method", "Setting", "get_method"]
+
+Setting = dict[str, float]
+"""Hyper-parameters of one fit, by name."""
+
+CustomFit = Callable[["Problem", Setting, "Protocol", int, Callable[[], None]], "list[Fit]"]
+"""``fit(problem, setting, protocol, seed, check)`` returns one `Fit` for each epoch rule. It calls ``check()`` now and
+then, which lets Ctrl-C through."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is trained, on what.
+
+    Attributes
+    ----------
+    name : str
+        As the paper's tables call it.
+    weighting, loss : str
+        Names that `plr.weighting.get_weighting` and `plr.losses.get_loss` know.
+    target : {"candidates", "mean", "truth"}
+        What the network is trained on: the candidate sets, the mean of each (the paper's AVGV), or the true labels.
+    custom : callable, optional
+        Fits in place of the network that `weighting` and `loss` describe.
+    model : str, optional
+        What the store calls the model of a method that brings its own; the protocol's models then do not apply.
+    hyper : tuple of str, optional
+        Hyper-parameters to vary, of ``learning_rate``, ``delta``, ``beta2``; None is what loss and weighting have.
+    cost : float
+        How much longer than a network a fit takes; decides the order of work and the time left, never a result.
+    """
+
+    name: str
+    weighting: str = "average"
+    loss: str = "squared"
+    target: str = "candidates"
+    custom: CustomFit | None = None
+    model: str | None = None
+    hyper: tuple[str, ...] | None = None
+    cost: float = 1.0
+
+    def hyper_parameters(self) -> tuple[str, ...]:
+        """Return the names of the hyper-parameters that are varied."""
+        if self.hyper is not None:
+            return self.hyper
+        names = ["learning_rate"]
+        if self.loss == "huber":
+            names.append("delta")
+        if self.weighting == "progressive":
+            names.append("beta2")
+        return tuple(names)
+
+    def settings(self, protocol: Protocol) -> list[Setting]:
+        """Return every combination of the protocol's hyper-parameters that concerns this method.
+
+        >>> from plr.paper.protocol import PRESETS
+        >>> len(get_method("PIDent").settings(PRESETS["paper"])), len(get_method("IDent").settings(PRESETS["paper"]))
+        (10, 2)
+        """
+        grid = {"learning_rate": protocol.learning_rates, "delta": protocol.deltas, "beta2": protocol.beta2s}
+        settings: list[Setting] = [{}]
+        for name in self.hyper_parameters():
+            settings = [{**setting, name: value} for setting in settings for value in grid[name]]
+        return settings
+
+    def parts(self, setting: Setting, beta1: float) -> tuple[Weighting, Loss]:
+        """Return the weighting and the loss at one setting."""
+        from plr.losses import get_loss
+        from plr.weighting import get_weighting
+
+        weighting, loss = get_weighting(self.weighting), get_loss(self.loss)
+        if "beta2" in setting:
+            weighting.set_params(beta1=beta1, beta2=setting["beta2"])
+        if "delta" in setting:
+            loss.set_params(delta=setting["delta"])
+        return weighting, loss
+
+    def rule(self, setting: Setting, beta1: float) -> Rule:
+        """Return the rule that the network is trained by."""
+        from plr.weighting.rule import Rule
+
+        return Rule(*self.parts(setting, beta1))
+
+
+PAPER_METHODS = (
+    "Supervised",
+    "AVGL-MSE",
+    "AVGL-MAE",
+    "AVGL-Huber",
+    "AVGV-MSE",
+    "AVGV-MAE",
+    "AVGV-Huber",
+    "IDent",
+    "PIDent",
+)
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("Supervised", "average", "squared", "truth"),
+        Method("AVGL-MSE", "average", "squared"),
+        Method("AVGL-MAE", "average", "absolute"),
+        Method("AVGL-Huber", "average", "huber"),
+        Method("AVGV-MSE", "average", "squared", "mean"),
+        Method("AVGV-MAE", "average", "absolute", "mean"),
+        Method("AVGV-Huber", "average", "huber", "mean"),
+        Method("IDent", "identification", "squared"),
+        Method("PIDent", "progressive", "squared"),
+        Method("Posterior", "posterior", "squared"),
+    )
+}
+"""The methods of the paper and `Posterior`, by name."""
+
+
+def get_method(name: str) -> Method:
+    """Return a method by its name, or by ``weighting:loss``.
+
+    >>> get_method("progressive:absolute").loss
+    'absolute'
+    """
+    if name in METHODS:
+        return METHODS[name]
+    weighting, colon, loss = name.partition(":")
+    if not colon:
+        raise unknown_name("method", name, [*METHODS, "WEIGHTING:LOSS"])
+    from plr.losses import LOSSES
+    from plr.weighting import WEIGHTINGS
+
+    if weighting not in WEIGHTINGS:
+        raise unknown_name("weighting", weighting, WEIGHTINGS)
+    if loss not in LOSSES:
+        raise unknown_name("loss", loss, LOSSES)
+    return Method(name, weighting, loss)

@@ -1,0 +1,214 @@
+"""Do all cells of a protocol on all cores, a GPU or a cluster; may be stopped at any moment, and shares its store."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+from plr._parameters import check_integer
+from plr.errors import ParameterError, StoreError, unknown_name
+from plr.paper.problems import Workbench
+from plr.paper.protocol import Protocol
+from plr.paper.store import Store
+from plr.paper.work import Progress, RunSummary, Work
+from plr.threads import default_workers
+
+__all__ = ["ENGINES", "Progress", "RunSummary", "run_benchmark", "run_cells"]
+
+ENGINES = ("local", "ray")
+"""What cells are given to: the threads of this process, or a Ray cluster."""
+
+_SECONDS_BETWEEN_BEATS = 5.0
+# Workers of a cluster first have to start, and to import everything.
+_SECONDS_BEFORE_NOTICE_ON_RAY = 8.0
+
+
+def run_benchmark(
+    protocol: Protocol,
+    out: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    device: str = "cpu",
+    engine: str = "local",
+    address: str | None = None,
+    data_home: str | os.PathLike[str] | None = None,
+    command: str | None = None,
+    callback: Callable[[Progress], None] | None = None,
+) -> RunSummary:
+    """Do what is left of a protocol and keep the results in the folder ``out``.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    out : path
+        Folder of the store; made if needed, gone on with if it holds results of the same protocol.
+    workers : int, optional
+        Threads; all cores by default. On a cluster the largest number of tasks at a time; all it can do by default.
+        Results do not depend on it.
+    device : str, default="cpu"
+        ``cpu`` trains one network per thread, by the compiled kernel. ``cuda`` and ``cuda:N`` train all networks of a
+        data set at once on a GPU (`plr.paper.stacked`), and ``torch`` does so on the CPU; the rows are then taken in
+        another order, so that results agree up to that. What cannot be stacked is left to the CPU.
+    engine : {"local", "ray"}, default="local"
+        Where cells are done: in this process, or as tasks of a Ray cluster, with the same results. The store stays with
+        this process.
+    address : str, optional
+        Of a Ray cluster: ``auto``, ``HOST:PORT`` or ``ray://HOST:PORT``; by default one is started on this machine, and
+        stopped in the end. A connection that the process has opened itself is used as it is.
+    data_home : path, optional
+        Folder to look for data sets in first.
+    command : str, optional
+        What was typed, for the record.
+    callback : callable, optional
+        Told the `Progress` now and then, from one thread at a time.
+
+    Returns
+    -------
+    RunSummary
+    """
+    # Mistakes and missing data sets are found out before a folder is made.
+    _check_workers(workers)
+    _check_engine(engine, address, device)
+    workbench = Workbench(protocol, data_home)
+    with ExitStack() as stack:
+        if engine == "ray" and not _is_finished(out, protocol):
+            stack.enter_context(_cluster(address, workers, device))
+        store = stack.enter_context(Store.create(out, protocol))
+        return run_cells(
+            protocol,
+            store,
+            workers,
+            device=device,
+            engine=engine,
+            address=address,
+            workbench=workbench,
+            command=command,
+            callback=callback,
+        )
+
+
+def run_cells(
+    protocol: Protocol,
+    store: Store,
+    workers: int | None = None,
+    *,
+    device: str = "cpu",
+    engine: str = "local",
+    address: str | None = None,
+    workbench: Workbench | None = None,
+    command: str | None = None,
+    callback: Callable[[Progress], None] | None = None,
+) -> RunSummary:
+    """Do the cells of a protocol that the store does not have yet; see `run_benchmark`."""
+    number = _check_workers(workers)
+    _check_engine(engine, address, device)
+    work = Work(protocol, store, workbench or Workbench(protocol), callback)
+    if work.is_over():
+        work.report()
+        return work.summary()
+    work.report()
+    if engine == "ray":
+        from plr.paper.cluster.grid import GridLoop, describe_cluster
+
+        with _cluster(address, workers, device):
+            loop = GridLoop(work, device, workers)
+            work.compile(loop.warm, _SECONDS_BEFORE_NOTICE_ON_RAY)
+            store.begin(command, describe_cluster(device))
+            _run_in_threads(work, store, [loop.run])
+    elif device == "cpu":
+        work.compile()
+        store.begin(command)
+        _run_in_threads(work, store, [work.loop] * number)
+    else:
+        from plr.paper.stack_loop import StackLoop
+        from plr.paper.stacking import check_device, device_name
+
+        store.begin(command, device_name(device))
+        _run_in_threads(work, store, [StackLoop(work, check_device(device)).run])
+        if not work.stop.is_set() and not work.is_over():
+            # What follows is done on the CPU, and the record is to say so.
+            store.begin(command)
+            work.compile()
+            _run_in_threads(work, store, [work.loop] * number)
+    return work.summary()
+
+
+def _run_in_threads(work: Work, store: Store, loops: list[Callable[[], None]]) -> None:
+    """Run each loop in a thread of its own until all have ended."""
+    with _heart(store), ThreadPoolExecutor(len(loops), thread_name_prefix="plr-benchmark") as pool:
+        futures = [pool.submit(loop) for loop in loops]
+        try:
+            # Waiting in short steps keeps the main thread ready to hear Ctrl-C.
+            while not all(future.done() for future in futures):
+                time.sleep(0.05)
+        except BaseException:
+            work.stop.set()
+            raise
+    for future in futures:
+        future.result()
+
+
+def _check_engine(engine: str, address: str | None, device: str) -> None:
+    if engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    if engine == "ray":
+        from plr.cluster.session import import_ray
+        from plr.paper.cluster.grid import check_device_name
+
+        import_ray()
+        check_device_name(device)
+    elif address is not None:
+        raise ParameterError("An address (--address) is for a Ray cluster (--engine ray); leave it out, or add that.")
+    elif device != "cpu":
+        from plr.paper.stacking import check_device
+
+        check_device(device)
+
+
+@contextmanager
+def _cluster(address: str | None, workers: int | None, device: str) -> Iterator[None]:
+    from plr.cluster.session import session
+    from plr.paper.cluster.grid import check_cluster
+
+    with session(address, cpus=_check_workers(workers)):
+        check_cluster(device)
+        yield
+
+
+def _is_finished(out: str | os.PathLike[str], protocol: Protocol) -> bool:
+    """Return whether a folder has all of a protocol already, so that nothing need be started."""
+    try:
+        with Store.open(out) as store:
+            return store.protocol.digest == protocol.digest and set(store.states().values()) == {"done"}
+    except StoreError:
+        return False
+
+
+def _check_workers(workers: int | None) -> int:
+    return default_workers() if workers is None else check_integer("workers", workers, low=1)
+
+
+@contextmanager
+def _heart(store: Store) -> Iterator[None]:
+    """Beat for as long as the block lasts."""
+    end = threading.Event()
+
+    def beat() -> None:
+        while not end.wait(_SECONDS_BETWEEN_BEATS):
+            try:
+                store.beat()
+            except StoreError:
+                # The worker that next writes meets the same error and reports it.
+                continue
+
+    thread = threading.Thread(target=beat, name="plr-benchmark-heart", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()

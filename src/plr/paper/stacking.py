@@ -1,0 +1,297 @@
+"""Cells done many at a time: their fits become one stack, and the stack's results become the cells' fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.candidates import CandidateSets
+from plr.errors import DependencyError, DivergenceError, ParameterError
+from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
+from plr.paper.execution import Fit, diverged_fits, dump, finite, training_seed
+from plr.paper.grid import Cell
+from plr.paper.methods import Method, Setting, get_method
+from plr.paper.models import get_model
+from plr.paper.problems import Part, Problem, Workbench, labels_as_sets
+from plr.paper.selection import EPOCH_RULES
+from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
+
+if TYPE_CHECKING:
+    from plr.paper.stacked import Layers, StackedFit, StackedResult, Validation
+
+__all__ = ["check_device", "device_name", "is_stackable", "run_stack", "stacked_fits", "stacks"]
+
+_WEIGHTINGS = {"average", "identification", "progressive", "posterior"}
+_LOSSES = {"squared", "absolute", "huber"}
+_ACTIVATIONS = {"identity": 0, "relu": 1}
+
+# So many fits keep a large GPU busy; more would only delay the first results.
+_MOST_FITS = 4096
+
+
+def check_device(name: str) -> str:
+    """Return a device as PyTorch names it, after making sure that it is there.
+
+    ``cuda`` and ``cuda:1`` are GPUs; ``torch`` is the same engine on the CPU.
+    """
+    kind, _, number = name.partition(":")
+    if name != "torch" and (kind != "cuda" or (number and not number.isdigit())):
+        raise ParameterError(f"Unknown device {name!r}; choose cpu, cuda, cuda:N for GPU number N, or torch.")
+    try:
+        import torch
+    except ImportError as error:
+        raise DependencyError(
+            f'--device {name} needs PyTorch, which is not installed: pip install "plr[torch]".'
+        ) from error
+    if name == "torch":
+        return "cpu"
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if int(number or 0) >= there:
+        found = "no GPU" if there == 0 else f"{there} GPU{'s' if there > 1 else ''}, numbered from 0"
+        raise ParameterError(f"--device {name}: PyTorch finds {found} on this machine. Without a GPU use --device cpu.")
+    return name
+
+
+def device_name(name: str) -> str:
+    """Return what a device is called in the record of a run."""
+    import torch
+
+    return f"{name} ({torch.cuda.get_device_name(name)})" if name.startswith("cuda") else name
+
+
+def is_stackable(cell: Cell) -> bool:
+    """Return whether a stack can do a cell; others are done one by one on the CPU."""
+    method = get_method(cell.method)
+    return (
+        method.custom is None
+        and method.weighting in _WEIGHTINGS
+        and method.loss in _LOSSES
+        and set(get_model(cell.model).activations) <= set(_ACTIVATIONS)
+    )
+
+
+def stacks(items: Sequence[tuple[str, Cell]], workbench: Workbench) -> list[list[tuple[str, Cell]]]:
+    """Group cells into stacks: of one data set and architecture each, long ones first."""
+    groups: dict[tuple[str, tuple[int, ...]], list[tuple[str, Cell]]] = {}
+    for item in items:
+        groups.setdefault((item[1].dataset, get_model(item[1].model).hidden), []).append(item)
+    found = []
+    for group in groups.values():
+        parts: list[list[tuple[str, Cell]]] = [[]]
+        fits = 0
+        for item in sorted(group, key=lambda item: item[1].trial):
+            more = len(item[1].settings(workbench.protocol))
+            if fits + more > _MOST_FITS and parts[-1]:
+                parts.append([])
+                fits = 0
+            parts[-1].append(item)
+            fits += more
+        found += parts
+    return sorted(found, key=lambda part: -sum(workbench.training_rows(cell) for _, cell in part))
+
+
+def run_stack(
+    cells: Sequence[Cell], workbench: Workbench, device: str, *, callback: Callable[[int], object] | None = None
+) -> list[list[Fit]]:
+    """Do some cells of one data set and architecture at once.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    workbench : Workbench
+    device : str
+        As PyTorch names it.
+    callback : callable, optional
+        Told the number of epochs done now and then; stops the work by raising.
+
+    Returns
+    -------
+    list of list of Fit
+        For each cell what `plr.paper.execution.run_cell` would return.
+    """
+    from plr.paper.stacked import train_stack
+
+    protocol = workbench.protocol
+    plans, layers = _plan(cells, workbench)
+    flat = [plan for group in plans for plan in group]
+    results = train_stack(
+        [plan.fit for plan in flat],
+        layers,
+        epochs=protocol.epochs,
+        batch_size=protocol.batch_size,
+        device=device,
+        callback=callback,
+    )
+    judged = iter(_judge(flat, results, layers, protocol.epochs, device))
+    return [[fit for _ in group for fit in next(judged)] for group in plans]
+
+
+def stacked_fits(cells: Sequence[Cell], workbench: Workbench) -> tuple[list[StackedFit], Layers]:
+    """Return the fits that some cells of one data set and architecture consist of, and the architecture."""
+    plans, layers = _plan(cells, workbench)
+    return [plan.fit for group in plans for plan in group], layers
+
+
+def _plan(cells: Sequence[Cell], workbench: Workbench) -> tuple[list[list[_Plan]], Layers]:
+    from plr.paper.stacked import Layers
+
+    if len({(cell.dataset, get_model(cell.model).hidden) for cell in cells}) != 1:
+        raise ValueError("A stack is made of cells of one data set and one architecture.")
+    maker = _Maker(workbench)
+    plans = [maker.plans(cell) for cell in cells]
+    return plans, Layers(plans[0][0].fit.features.shape[1], get_model(cells[0].model).hidden)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A fit with what its result is judged by."""
+
+    setting: Setting
+    fit: StackedFit
+    target: Affine
+    problem: Problem
+
+
+class _Maker:
+    """Makes fits of cells; what fits share is made once and is the same object in all of them."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench = workbench
+        self._problems: dict[tuple[Any, ...], tuple[Problem, Affine, CandidateSets, CandidateSets]] = {}
+        self._arrays: dict[tuple[Any, ...], NDArray[np.float32]] = {}
+        self._validations: dict[tuple[Any, ...], Validation] = {}
+        self._features: dict[tuple[Any, ...], NDArray[np.float32]] = {}
+        self._parameters: dict[tuple[Any, ...], NDArray[np.float32]] = {}
+
+    def plans(self, cell: Cell) -> list[_Plan]:
+        from plr.paper.stacked import StackedFit
+
+        protocol, method, model = self._workbench.protocol, get_method(cell.method), get_model(cell.model)
+        problem, target, train, validation = self._problem(cell)
+        place = (cell.trial, cell.fraction, cell.false_labels, method.target)
+        features = self._features.setdefault((cell.trial, cell.fraction), problem.train.X)
+        seed = training_seed(protocol, cell)
+        sizes = [features.shape[1], *model.hidden, 1]
+        if (cell.model, cell.trial) not in self._parameters:
+            drawn = initial_parameters(sizes, np.random.default_rng(seed)).astype(np.float32)
+            self._parameters[cell.model, cell.trial] = drawn
+        plans = []
+        for setting in cell.settings(protocol):
+            fit = StackedFit(
+                features=features,
+                targets=self._padded(("train", *place), train, method.target),
+                validation=self._validation(place, problem.validation, validation, target, method.target),
+                parameters=self._parameters[cell.model, cell.trial],
+                activations=tuple(_ACTIVATIONS[name] for name in model.activations),
+                learning_rate=setting["learning_rate"],
+                seed=seed,
+                scale=label_scale(train),
+                **_codes(method, setting, protocol.beta1),
+            )
+            plans.append(_Plan(setting, fit, target, problem))
+        return plans
+
+    def _problem(self, cell: Cell) -> tuple[Problem, Affine, CandidateSets, CandidateSets]:
+        truth = get_method(cell.method).target == "truth"
+        key = (cell.trial, cell.fraction, None if truth else cell.false_labels, truth)
+        if key not in self._problems:
+            problem = self._workbench.problem(cell)
+            target = learn_target(problem.train.S, None, self._workbench.protocol.scale_target, single_precision=True)
+            sets = (rescaled(problem.train.S, target), rescaled(problem.validation.S, target))
+            self._problems[key] = (problem, target, *sets)
+        return self._problems[key]
+
+    def _validation(
+        self, place: tuple[Any, ...], part: Part, sets: CandidateSets, target: Affine, kind: str
+    ) -> Validation:
+        from plr.paper.stacked import Validation
+
+        if place not in self._validations:
+            trial, fraction, size, _ = place
+            self._validations[place] = Validation(
+                features=self._features.setdefault(("validation", trial), part.X),
+                own=self._padded(("validation", *place), sets, kind),
+                candidates=self._padded(("validation", trial, fraction, size, kind == "truth"), sets, "candidates"),
+                truth=target.apply(part.y).astype(np.float32),
+            )
+        return self._validations[place]
+
+    def _padded(self, key: tuple[Any, ...], sets: CandidateSets, kind: str) -> NDArray[np.float32]:
+        if key not in self._arrays:
+            if sets.prior is not None:
+                raise ParameterError("Candidates with priors are for --device cpu.")
+            shown = labels_as_sets(sets.mean()) if kind == "mean" else sets
+            self._arrays[key] = shown.to_padded().astype(np.float32)
+        return self._arrays[key]
+
+
+def _codes(method: Method, setting: Setting, beta1: float) -> dict[str, Any]:
+    weighting, loss = method.parts(setting, beta1)
+    weigh_code, lose_code = weighting.encode(), loss.encode()
+    return {
+        "weighting": int(weigh_code.code),
+        "loss": int(lose_code.code),
+        "first": float(weigh_code.first),
+        "second": float(weigh_code.second),
+        "delta": float(lose_code.delta),
+    }
+
+
+def _judge(
+    plans: Sequence[_Plan], results: Sequence[StackedResult], layers: Layers, epochs: int, device: str
+) -> list[list[Fit]]:
+    """Return the fits of each plan, one for each epoch rule."""
+    from plr.paper.stacked import predict_stack
+
+    # Networks that are tested on the same rows predict together.
+    alike: dict[int, list[int]] = {}
+    for number, plan in enumerate(plans):
+        alike.setdefault(id(plan.problem.test.X), []).append(number)
+    judged: list[list[Fit]] = [[] for _ in plans]
+    for numbers in alike.values():
+        parameters = np.concatenate([np.vstack([results[n].last, results[n].best]) for n in numbers])
+        codes = np.repeat([plans[n].fit.activations for n in numbers], len(EPOCH_RULES), axis=0)
+        predictions = predict_stack(layers, parameters, codes, plans[numbers[0]].problem.test.X, device)
+        for place, n in enumerate(numbers):
+            judged[n] = _fits_of(
+                plans[n], results[n], predictions[place * len(EPOCH_RULES) : (place + 1) * len(EPOCH_RULES)], epochs
+            )
+    return judged
+
+
+def _fits_of(plan: _Plan, result: StackedResult, predictions: NDArray[np.float32], epochs: int) -> list[Fit]:
+    try:
+        _check_converged(result, epochs, plan.fit.learning_rate)
+    except DivergenceError as error:
+        return diverged_fits(plan.setting, error)
+    unit = float(plan.target.scale)
+    fits = []
+    for rule, epoch, prediction in zip(EPOCH_RULES, (epochs - 1, *result.best_epoch), predictions, strict=True):
+        own, evidence, truth = (float(score) for score in result.scores[epoch])
+        errors = plan.target.undo(prediction.astype(np.float64)) - plan.problem.test.y
+        fits.append(
+            Fit(
+                setting=dump(plan.setting),
+                rule=rule,
+                epoch=int(epoch),
+                val_loss=finite(own),
+                val_evidence=finite(evidence),
+                val_truth=finite(truth * unit**2),
+                test_mse=finite(float(np.mean(errors**2))),
+            )
+        )
+    return fits
+
+
+def _check_converged(result: StackedResult, epochs: int, learning_rate: float) -> None:
+    bad = np.flatnonzero(~np.isfinite(result.loss))
+    if bad.size:
+        raise diverged(f"The training loss became {result.loss[bad[0]]}", int(bad[0]) + 1, epochs, learning_rate)
+    if not np.isfinite(result.last).all():
+        raise diverged(PARAMETERS, epochs, epochs, learning_rate)
+    if (result.best_epoch < 0).any():
+        raise DivergenceError(NO_SCORE)

@@ -1,0 +1,285 @@
+"""Tables 1 to 3 from a store: measured beside published, the best marked, the others tested against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plr.paper.agreement import Comparison, Place, compare
+from plr.paper.datasets import split
+from plr.paper.datasets.registry import REGISTRY
+from plr.paper.methods import METHODS
+from plr.paper.selection import parse_selection
+from plr.paper.significance import FEWEST_TRIALS, LEVEL, TEST_IN_WORDS, paired_p_value
+
+__all__ = [
+    "Characteristics",
+    "Entry",
+    "ResultTable",
+    "TableRow",
+    "build_table1",
+    "build_tables",
+    "dataset_title",
+    "describe_selection",
+    "model_title",
+    "sort_datasets",
+    "sort_methods",
+]
+
+_NUMBERS = {"mlp": 2, "linear": 3}
+_MODEL_TITLES = {"mlp": "MLP", "mlp-relu": "MLP with ReLU after every layer", "linear": "linear model"}
+# Sees the truth, so it is no competitor of the others.
+_REFERENCE = "Supervised"
+
+_EPOCHS = {
+    "last": "the last epoch",
+    "loss": "the best epoch by the method's own loss on validation candidates",
+    "evidence": "the best epoch by the evidence of the validation candidates",
+    "truth": "the best epoch by true validation labels",
+}
+_SETTINGS = {
+    "loss": "the method's own loss on validation candidates",
+    "evidence": "the evidence of the validation candidates",
+    "truth": "true validation labels",
+}
+
+
+@dataclass(frozen=True)
+class Characteristics:
+    """A row of Table 1: rows of the training, test and validation part, and features; None for the user's own data."""
+
+    dataset: str
+    title: str
+    counts: tuple[int, int, int, int] | None
+    published: tuple[int, int, int, int] | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method's result in one row of a table.
+
+    Attributes
+    ----------
+    mean, std : float or None
+    trials, failed_trials : int
+    comparison : Comparison or None
+        Beside the published number, where there is one.
+    best : bool
+        Whether the mean is the least of the row, Supervised aside.
+    p_value : float or None
+        Of the paired test against the best method; None for the best, for Supervised, and where no test is made.
+    """
+
+    mean: float | None
+    std: float | None
+    trials: int
+    failed_trials: int
+    comparison: Comparison | None
+    best: bool = False
+    p_value: float | None = None
+
+    @property
+    def not_worse(self) -> bool:
+        """Whether the test finds no difference to the best method."""
+        return self.p_value is not None and self.p_value >= LEVEL
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A data set and a number of false labels, with the methods' entries; None is a number the mechanism decides."""
+
+    dataset: str
+    title: str
+    false_labels: int | None
+    entries: Mapping[str, Entry]
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A table of test errors of one model.
+
+    Attributes
+    ----------
+    name : str
+        For files and links: ``table2``, ``table3``, or ``table-`` and the model.
+    title, caption : str
+    model, selection, per : str
+    methods : tuple of str
+        The columns, Supervised first where it was run.
+    rows : tuple of TableRow
+    """
+
+    name: str
+    title: str
+    caption: str
+    model: str
+    selection: str
+    per: str
+    methods: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+
+    @property
+    def has_published(self) -> bool:
+        """Whether any entry has a published number beside it."""
+        return any(entry.comparison is not None for row in self.rows for entry in row.entries.values())
+
+
+def build_table1(datasets: Iterable[str]) -> list[Characteristics]:
+    """Return Table 1: how many rows `plr.paper.datasets.split` puts into each part, and the features before encoding.
+
+    The data need not be there: a table whose rows or columns are not those of the registry does not pass its checksum.
+    """
+    table = []
+    for name in sort_datasets(datasets):
+        info = REGISTRY.get(name)
+        if info is None:
+            table.append(Characteristics(name, name, None, None))
+            continue
+        train, validation, test = (len(part) for part in split(info.rows, seed=0))
+        published = (info.table1.train, info.table1.test, info.table1.validation, info.table1.features)
+        counts = (train, test, validation, len(info.features))
+        table.append(Characteristics(name, info.title, counts, published))
+    return table
+
+
+def build_tables(
+    chosen: Iterable[dict[str, Any]],
+    summary: Iterable[dict[str, Any]],
+    *,
+    per: str = "trial",
+    notes: Mapping[Place, str] | None = None,
+) -> list[ResultTable]:
+    """Build the result tables: Table 2 (MLP) and Table 3 (linear), then one for each other model of the store.
+
+    Parameters
+    ----------
+    chosen, summary : iterable of dict
+        What `plr.paper.selection.choose` and ``summarise`` returned under one rule.
+    per : {"trial", "cell"}, default="trial"
+        How ``choose`` was told to choose.
+    notes : mapping, optional
+        Reasons for disagreements, see `plr.paper.agreement.read_notes`.
+    """
+    fits, cells = list(chosen), list(summary)
+    largest = max((row["fraction"] for row in cells), default=1.0)
+    models = {row["model"] for row in cells}
+    ordered = [*(model for model in _NUMBERS if model in models), *sorted(models - _NUMBERS.keys())]
+    return [
+        _build(
+            [row for row in fits if row["model"] == model and row["fraction"] == largest],
+            [row for row in cells if row["model"] == model and row["fraction"] == largest],
+            per,
+            notes,
+        )
+        for model in ordered
+    ]
+
+
+def describe_selection(selection: str, per: str = "trial") -> str:
+    """Say in words how epoch and hyper-parameters were chosen.
+
+    >>> describe_selection("last")
+    "the last epoch; hyper-parameters, in each trial, by the method's own loss on validation candidates"
+    """
+    epoch, score = parse_selection(selection)
+    together = "in each trial" if per == "trial" else "for all trials of a cell together"
+    return f"{_EPOCHS[epoch]}; hyper-parameters, {together}, by {_SETTINGS[score]}"
+
+
+def dataset_title(name: str) -> str:
+    """Return a data set's name as the paper spells it; the name itself for the user's own."""
+    return REGISTRY[name].title if name in REGISTRY else name
+
+
+def model_title(model: str) -> str:
+    """Return a model's name in words."""
+    return _MODEL_TITLES.get(model, model)
+
+
+def sort_datasets(names: Iterable[str]) -> list[str]:
+    """Return the paper's data sets in the paper's order, then the others by name."""
+    known = list(REGISTRY)
+    return sorted(set(names), key=lambda name: (known.index(name) if name in REGISTRY else len(known), name))
+
+
+def sort_methods(names: Iterable[str]) -> list[str]:
+    """Return methods in the order of the paper's tables, then ours, then the others by name."""
+    known = list(METHODS)
+    return sorted(set(names), key=lambda name: (known.index(name) if name in METHODS else len(known), name))
+
+
+def _build(
+    chosen: list[dict[str, Any]], cells: list[dict[str, Any]], per: str, notes: Mapping[Place, str] | None
+) -> ResultTable:
+    model, selection = cells[0]["model"], cells[0]["selection"]
+    errors: dict[tuple[str, int | None, str], dict[int, float]] = {}
+    for row in chosen:
+        trials = errors.setdefault((row["dataset"], row["false_labels"], row["method"]), {})
+        if row["test_mse"] is not None:
+            trials[row["trial"]] = row["test_mse"]
+    summary = {(row["dataset"], row["false_labels"], row["method"]): row for row in cells}
+    methods = tuple(sort_methods(key[2] for key in summary))
+    rows = []
+    for dataset in sort_datasets(key[0] for key in summary):
+        sizes = {key[1] for key in summary if key[0] == dataset and key[2] != _REFERENCE} or {0}
+        for size in sorted(sizes, key=lambda number: -1 if number is None else number):
+            entries = {}
+            for method in methods:
+                # Supervised is one number for all sizes, kept under none.
+                key = (dataset, 0 if method == _REFERENCE else size, method)
+                if key in summary:
+                    entries[method] = _entry(summary[key], notes)
+            trained = [method for method, entry in entries.items() if method != _REFERENCE and entry.trials]
+            competitors = {method: errors[dataset, size, method] for method in trained}
+            rows.append(TableRow(dataset, dataset_title(dataset), size, _marked(entries, competitors)))
+    number = _NUMBERS.get(model)
+    return ResultTable(
+        name=f"table-{model}" if number is None else f"table{number}",
+        title=f"Results with the {model_title(model)}" if number is None else f"Table {number}: {model_title(model)}",
+        caption=_caption(chosen, errors, model, selection, per),
+        model=model,
+        selection=selection,
+        per=per,
+        methods=methods,
+        rows=tuple(rows),
+    )
+
+
+def _entry(row: Mapping[str, Any], notes: Mapping[Place, str] | None) -> Entry:
+    return Entry(row["test_mse"], row["test_mse_std"], row["trials"], row["failed_trials"], compare(row, notes))
+
+
+def _marked(entries: dict[str, Entry], competitors: dict[str, dict[int, float]]) -> dict[str, Entry]:
+    """Mark the best entry of a row and test the others against it."""
+    means = {method: mean for method in competitors if (mean := entries[method].mean) is not None}
+    if not means:
+        return entries
+    best = min(means, key=lambda method: means[method])
+    marked = dict(entries)
+    for method in means:
+        p_value = None if method == best else paired_p_value(competitors[method], competitors[best])
+        marked[method] = replace(entries[method], best=method == best, p_value=p_value)
+    return marked
+
+
+def _caption(
+    chosen: list[dict[str, Any]], errors: Mapping[Any, Mapping[int, float]], model: str, selection: str, per: str
+) -> str:
+    first = chosen[0]
+    trials = sorted({len(found) for found in errors.values()})
+    count = str(trials[0]) if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
+    how_many = {"upto": "up to |S̄| of them per row", "fixed": "|S̄| of them per row"}.get(first["set_size"], "")
+    sets = f"{first['mechanism']} false labels" + (
+        f", {how_many}" if any(row["false_labels"] for row in chosen) else ""
+    )
+    share = "" if first["fraction"] == 1.0 else f" on {100 * first['fraction']:g} % of the training rows"
+    tested = (
+        f"Bold: the least mean of the row, Supervised aside; ≈: not significantly worse than it ({TEST_IN_WORDS})."
+        if trials[-1] >= FEWEST_TRIALS
+        else f"Bold: the least mean of the row, Supervised aside. No test is made on fewer than {FEWEST_TRIALS} trials."
+    )
+    return (
+        f"Mean (standard deviation) of the test MSE of the {model_title(model)}{share} over {count} "
+        f"{'trial' if count == '1' else 'trials'}; {sets}. Chosen: {describe_selection(selection, per)}. {tested}"
+    )

@@ -1,0 +1,287 @@
+"""The cells of a run that are still to do, shared by its threads: taking them, doing them, counting them."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from plr.paper.execution import Fit, run_cell, warm_up
+from plr.paper.grid import Cell, expand
+from plr.paper.methods import get_method
+from plr.paper.problems import Workbench
+from plr.paper.protocol import Protocol
+from plr.paper.store import Store
+
+__all__ = ["SECONDS_BETWEEN_LOOKS", "Item", "Progress", "RunSummary", "StopError", "Work", "describe"]
+
+Item = tuple[str, Cell]
+"""A cell with its key."""
+
+SECONDS_BETWEEN_LOOKS = 0.5
+"""How often to look whether another runner has finished, or abandoned, what it had claimed."""
+
+# Loading kernels compiled before takes less.
+_SECONDS_BEFORE_NOTICE = 1.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is.
+
+    Attributes
+    ----------
+    done, failed, total : int
+        Cells; done includes those that were there before, or that another runner did.
+    work, remaining_work : float
+        Estimated work this run has done and that is left, in training steps.
+    seconds : float
+        Since the first cell began.
+    compiling : bool
+        Whether kernels are being compiled, which is done before the first cell and once per installation.
+    """
+
+    done: int
+    failed: int
+    total: int
+    work: float
+    remaining_work: float
+    seconds: float
+    compiling: bool = False
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds to the end; None while there is nothing to judge by."""
+        return self.seconds * self.remaining_work / self.work if self.work > 0 else None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a run came to: cells finished by it, there before, and failed, with the seconds it took."""
+
+    finished: int
+    found: int
+    failed: int
+    seconds: float
+
+
+class StopError(Exception):
+    """Raised inside a fit when the run is to end."""
+
+
+class Work:
+    """The cells still to do, shared by the worker threads.
+
+    A cell is claimed, done, and then finished, failed or put back.
+    """
+
+    def __init__(
+        self, protocol: Protocol, store: Store, workbench: Workbench, callback: Callable[[Progress], None] | None
+    ) -> None:
+        self.stop = threading.Event()
+        self.store = store
+        self.workbench = workbench
+        self._callback = callback
+        self._lock = threading.Lock()
+        self._began = time.perf_counter()
+        self._clock_runs = False
+        states = store.states()
+        keyed = [(cell.key(protocol), cell) for cell in expand(protocol)]
+        self._total = len(keyed)
+        left = [(key, cell) for key, cell in keyed if states.get(key) != "done"]
+        self._cost = {key: self._estimate(cell) for key, cell in left}
+        # Long cells first, so that no core ends up waiting for a long one begun last.
+        self._waiting = deque(sorted(left, key=lambda item: -self._cost[item[0]]))
+        self._taken: deque[Item] = deque()
+        self._found = self._total - len(left)
+        self._finished = self._elsewhere = self._failed = 0
+        self._remaining = sum(self._cost.values())
+        self._worked = 0.0
+
+    def is_over(self) -> bool:
+        """Return whether nothing is on the list."""
+        return not self._waiting
+
+    def is_settled(self) -> bool:
+        """Return whether nothing is on the list, and nothing with other runners either."""
+        with self._lock:
+            return not self._waiting and not self._taken
+
+    def loop(self) -> None:
+        """Do cell after cell until none is left."""
+        try:
+            while not self.stop.is_set():
+                item = self._next()
+                if item is None:
+                    return
+                self._do(*item)
+        except StopError:
+            return
+        except BaseException:
+            # A store that cannot be written to concerns all workers.
+            self.stop.set()
+            raise
+
+    def compile(
+        self, warm: Callable[[list[Cell], Protocol], None] = warm_up, patience: float = _SECONDS_BEFORE_NOTICE
+    ) -> None:
+        """Compile what the cells need, or load it; the callback is told if that takes long. The clock starts after."""
+        waiting = [cell for _, cell in self._waiting]
+        alarm = threading.Timer(patience, self.report, kwargs={"compiling": True})
+        alarm.daemon = True
+        alarm.start()
+        try:
+            warm(waiting, self.workbench.protocol)
+        finally:
+            alarm.cancel()
+            alarm.join()
+        self.start_clock()
+        self.report()
+
+    def report(self, compiling: bool = False) -> None:
+        """Tell the callback how far the run is."""
+        if self._callback is None:
+            return
+        with self._lock:
+            done = self._found + self._finished + self._elsewhere
+            seconds = time.perf_counter() - self._began
+            progress = Progress(done, self._failed, self._total, self._worked, self._remaining, seconds, compiling)
+            self._callback(progress)
+
+    def summary(self) -> RunSummary:
+        """Return what the run came to."""
+        seconds = time.perf_counter() - self._began
+        return RunSummary(self._finished, self._found + self._elsewhere, self._failed, seconds)
+
+    def claim(self, most: int) -> list[Item]:
+        """Claim the next cells that nobody has, without waiting; fewer than asked for where there are no more."""
+        claimed: list[Item] = []
+        while len(claimed) < most and not self.stop.is_set():
+            with self._lock:
+                next_ones = [self._waiting.popleft() for _ in range(min(most - len(claimed), len(self._waiting)))]
+            if not next_ones:
+                break
+            free = set(self.store.claim_all([key for key, _ in next_ones]))
+            for item in next_ones:
+                if item[0] in free:
+                    claimed.append(item)
+                else:
+                    self._leave_to_others(item)
+        return claimed
+
+    def claim_among(self, items: Sequence[Item]) -> list[Item]:
+        """Claim those of some cells that nobody has; what others have is waited for in the end, or taken over."""
+        free = set(self.store.claim_all([key for key, _ in items]))
+        self.put_back(item for item in items if item[0] not in free)
+        return [item for item in items if item[0] in free]
+
+    def look_again(self) -> None:
+        """Put what others had claimed back on the list."""
+        with self._lock:
+            self._waiting.extend(self._taken)
+            self._taken.clear()
+
+    def take(self, wanted: Callable[[Cell], bool]) -> list[Item]:
+        """Take all waiting cells of some kind off the list."""
+        with self._lock:
+            taken = [item for item in self._waiting if wanted(item[1])]
+            self._waiting = deque(item for item in self._waiting if not wanted(item[1]))
+        return taken
+
+    def put_back(self, items: Iterable[Item]) -> None:
+        """Put cells back on the list."""
+        with self._lock:
+            self._waiting.extend(items)
+
+    def cost(self, items: Iterable[Item]) -> float:
+        """Return the estimated work of some cells, in training steps."""
+        return sum(self._cost[key] for key, _ in items)
+
+    def note(self, finished: int = 0, elsewhere: int = 0, failed: int = 0) -> None:
+        """Count cells that are done with, and tell the callback."""
+        with self._lock:
+            self._finished += finished
+            self._elsewhere += elsewhere
+            self._failed += failed
+        self.report()
+
+    def finish(self, items: Sequence[Item], results: Sequence[Iterable[Fit]], seconds: float) -> None:
+        """Record what claimed cells came to, and that together they took so long."""
+        cost = self.cost(items)
+        finished = self.store.finish_all(
+            (item[0], fits, seconds * self.cost([item]) / cost) for item, fits in zip(items, results, strict=True)
+        )
+        self.note(finished=finished, elsewhere=len(items) - finished)
+
+    def fail(self, key: str, error: str) -> None:
+        """Record in words that a cell could not be done, and go on."""
+        self.store.fail(key, error)
+        self.note(failed=1)
+
+    def start_clock(self) -> None:
+        """Count seconds from now on, unless cells have been done already."""
+        if not self._clock_runs:
+            self._clock_runs = True
+            self._began = time.perf_counter()
+
+    def count(self, cost: float) -> None:
+        """Count work that is done."""
+        with self._lock:
+            self._worked += cost
+            self._remaining -= cost
+        self.report()
+
+    def check(self) -> None:
+        """Raise `StopError` if the run is to end."""
+        if self.stop.is_set():
+            raise StopError
+
+    def _next(self) -> Item | None:
+        """Claim the next cell; wait while all that is left is claimed by other runners; None when all is done."""
+        while not self.stop.is_set():
+            claimed = self.claim(1)
+            if claimed:
+                return claimed[0]
+            if self.is_settled():
+                return None
+            self.stop.wait(SECONDS_BETWEEN_LOOKS)
+            self.look_again()
+        return None
+
+    def _leave_to_others(self, item: Item) -> None:
+        if self.store.is_done(item[0]):
+            with self._lock:
+                self._elsewhere += 1
+                self._remaining -= self._cost[item[0]]
+            self.report()
+        else:
+            with self._lock:
+                self._taken.append(item)
+
+    def _do(self, key: str, cell: Cell) -> None:
+        began = time.perf_counter()
+        share = self._cost[key] / len(cell.settings(self.workbench.protocol))
+        try:
+            fits = run_cell(cell, self.workbench, check=self.check, fitted=lambda: self.count(share))
+        except StopError:
+            self.store.release(key)
+            raise
+        except Exception as error:
+            self.fail(key, describe(error))
+        else:
+            self.finish([(key, cell)], [fits], time.perf_counter() - began)
+
+    def _estimate(self, cell: Cell) -> float:
+        protocol = self.workbench.protocol
+        steps = -(-self.workbench.training_rows(cell) // protocol.batch_size)
+        return get_method(cell.method).cost * len(cell.settings(protocol)) * protocol.epochs * steps
+
+
+def describe(error: Exception) -> str:
+    """Return an error in words, with the place in the code but no path."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    file = where.filename.replace("\\", "/").rpartition("/")[2]
+    return f"{type(error).__name__}: {error} (in {where.name}, {file}:{where.lineno})"

@@ -1,0 +1,145 @@
+"""Features as a network, a linear model or a distance can use them: categories one-hot, gaps filled and marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.preprocessing.scaling import Affine, learn_features
+
+__all__ = ["Encoding", "by_blocks", "learn_encoding"]
+
+Floats = NDArray[np.float64]
+
+# Of a column with more categories than this, the most frequent have columns of their own.
+MOST_CATEGORIES = 100
+# Scaled as the indicator of half the rows would be. By its own standard deviation, the indicator of one row in ten
+# thousand would be 100 in that row, and the row would decide what is learned from it.
+_INDICATOR_SCALE = 0.5
+# Entries of X encoded at a time in predictions: a megabyte, which the cache holds until it is used.
+_ENTRIES_AT_A_TIME = 131_072
+# Of this many rows a network computes at once; blocks are made of whole ones, so that cutting changes no bit.
+_ROWS_TOGETHER = 256
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a matrix of numbers and category codes becomes a matrix of numbers.
+
+    The encoded columns are the numeric ones, then those that mark gaps, then those of the categories.
+
+    Attributes
+    ----------
+    numeric : tuple of int
+        Columns that are numbers.
+    fill : ndarray
+        What stands for a missing entry in each of these: the mean.
+    marked : tuple of int
+        Numeric columns that had gaps in training; each gets a column that says where. Gaps in others are filled only:
+        nothing is known about what they mean.
+    categories : dict
+        For each column of categories, the codes that have a column of their own. Where a category is missing, was not
+        seen in training, or is rarer than the hundred most frequent, all of these are zero.
+    scaling : Affine
+        Of the encoded columns.
+    """
+
+    numeric: tuple[int, ...]
+    fill: Floats
+    marked: tuple[int, ...]
+    categories: dict[int, Floats]
+    scaling: Affine
+
+    def apply(self, X: Floats) -> Floats:
+        """Encode and scale."""
+        return self.scaling.apply(self.expand(X))
+
+    def expand(self, X: Floats) -> Floats:
+        """Encode; the same array where there is nothing to encode."""
+        plain = len(self.numeric) == X.shape[1] and not self.marked
+        # The least of numbers is NaN where one of them is, and takes no array of flags to find.
+        if plain and not np.isnan(X.min(initial=0.0)):
+            return X
+        numbers = X[:, list(self.numeric)]
+        parts = [np.where(np.isnan(numbers), self.fill, numbers)]
+        if self.marked:
+            parts.append(np.isnan(X[:, list(self.marked)]).astype(np.float64))
+        parts.extend((X[:, column, None] == codes).astype(np.float64) for column, codes in self.categories.items())
+        return np.concatenate(parts, axis=1)
+
+
+def learn_encoding(
+    X: Floats, categorical: tuple[int, ...] = (), sample_weight: Floats | None = None, scale: bool = True
+) -> Encoding:
+    """Learn how to encode.
+
+    Numbers are brought to mean 0 and standard deviation 1, of the entries that are there. Indicators are centred and
+    doubled, so that one of half the rows has standard deviation 1 too and a rare one stays small. Without ``scale``
+    everything is left in its own units. A matrix of numbers without gaps is scaled as it always was, to the bit.
+    """
+    counts = np.ones(len(X)) if sample_weight is None else sample_weight
+    numeric = tuple(column for column in range(X.shape[1]) if column not in categorical)
+    gaps = np.isnan(X)
+    gaps[:, list(categorical)] = False
+    marked = tuple(column for column in numeric if gaps[:, column].any())
+    fill = _means(X, counts)
+    known = np.ones(X.shape[1])
+    for column in marked:
+        there = ~gaps[:, column] & (counts > 0)
+        fill[column] = _means(X[there, column, None], counts[there])[0] if there.any() else 0.0
+        known[column] = counts[there].sum() / counts.sum() if there.any() else 1.0
+    categories = {column: _frequent(X[:, column], counts) for column in categorical}
+    if not marked and not categories:
+        return Encoding(numeric, fill, marked, categories, learn_features(X, sample_weight, scale))
+
+    # Columns keep their places here, so that an error names the right one.
+    numbers = np.where(gaps, fill, X)
+    numbers[:, list(categorical)] = 0.0
+    places = list(numeric)
+    of_numbers = learn_features(numbers, sample_weight, scale)
+    centre, spread = np.asarray(of_numbers.centre)[places], np.asarray(of_numbers.scale)[places]
+    if scale:
+        # Filled gaps have no spread.
+        spread = spread / np.sqrt(known[places])
+    plain = Encoding(numeric, fill[places], marked, categories, Affine(np.zeros(len(numeric)), np.ones(len(numeric))))
+    indicators = plain.expand(X)[:, len(numeric) :]
+    shares = np.average(indicators, axis=0, weights=counts) if scale else np.zeros(indicators.shape[1])
+    unit = np.full(indicators.shape[1], _INDICATOR_SCALE if scale else 1.0)
+    scaling = Affine(np.concatenate([centre, shares]), np.concatenate([spread, unit]))
+    return Encoding(numeric, fill[places], marked, categories, scaling)
+
+
+def by_blocks(X: Floats, compute: Callable[[Floats], Floats]) -> Floats:
+    """Return one number per row, computed on some thousand rows at a time.
+
+    Encoding and scaling a million rows at once writes copies of X to memory and reads them back, which takes longer
+    than a small model's own work.
+    """
+    step = max(1, _ENTRIES_AT_A_TIME // (max(1, X.shape[1]) * _ROWS_TOGETHER)) * _ROWS_TOGETHER
+    if len(X) <= step:
+        return compute(X)
+    found = np.empty(len(X))
+    for first in range(0, len(X), step):
+        found[first : first + step] = compute(X[first : first + step])
+    return found
+
+
+def _means(X: Floats, weight: Floats) -> Floats:
+    """Return the columns' weighted means, taken around their middles so that large numbers do not overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = X.min(axis=0) / 2 + X.max(axis=0) / 2
+        means: Floats = middle + np.average(X - middle, axis=0, weights=weight)
+    return np.where(np.isfinite(means), means, 0.0)
+
+
+def _frequent(codes: Floats, counts: Floats) -> Floats:
+    """Return the codes that rows with weight have, at most as many as get columns; the most frequent, in order."""
+    there = ~np.isnan(codes) & (counts > 0)
+    if not there.any():
+        return np.empty(0)
+    total = np.bincount(codes[there].astype(np.int64), weights=counts[there])
+    chosen = np.argsort(-total, kind="stable")[:MOST_CATEGORIES]
+    return np.sort(chosen[total[chosen] > 0]).astype(np.float64)

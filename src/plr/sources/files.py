@@ -1,0 +1,270 @@
+"""Read tables of the user's own: CSV, Parquet, Feather or JSON Lines."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.json
+import pyarrow.parquet
+
+from plr.errors import DataError, DataNotFoundError, ParameterError
+from plr.sources.csv_text import as_utf8, parse_csv, parse_texts
+
+__all__ = [
+    "DAMAGE",
+    "FORMATS",
+    "MOST_COLUMNS",
+    "check_beginning",
+    "check_names_are_texts",
+    "check_sound",
+    "first_line",
+    "format_of",
+    "read_table",
+    "read_table_and_texts",
+]
+
+T = TypeVar("T", pa.Table, pa.RecordBatch)
+
+DAMAGE = (pa.ArrowException, OSError, ValueError)
+"""What Arrow raises where a file is damaged; names that are no texts are a ValueError."""
+
+FORMATS = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+"""File endings that are understood, and the format each stands for."""
+
+MOST_COLUMNS = 100_000
+"""A table with more columns than this is a mistake, not a table."""
+
+# How files of other kinds begin, and what they are in words.
+_BEGINNINGS = {
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "a Feather (Arrow) file",
+    b"\x1f\x8b": "a gzip archive",
+    b"PK\x03\x04": "an Excel workbook or a zip archive",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"%PDF": "a PDF document",
+    b"SQLite format 3": "an SQLite database",
+}
+_OWN_BEGINNINGS = {"parquet": (b"PAR1",), "feather": (b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"), "csv": (), "jsonl": ()}
+_KINDS = {"parquet": "Parquet", "feather": "Feather", "csv": "CSV", "jsonl": "JSON Lines"}
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """Return the format a file's ending stands for.
+
+    >>> format_of("meters.parquet")
+    'parquet'
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        raise ParameterError(f"Cannot tell the format of {path}; known endings: {', '.join(FORMATS)}.")
+    return FORMATS[suffix]
+
+
+def read_table(path: str | os.PathLike[str]) -> pa.Table:
+    """Read a table, its format told by the file's ending; CSV and JSON Lines may be compressed (``.csv.gz``).
+
+    CSV files may be separated by commas, or else by semicolons or tabs, and be in UTF-8 or, with its mark, in UTF-16.
+    In a file separated by semicolons, decimal commas are understood. Nested columns are left as they are.
+
+    Raises
+    ------
+    DataNotFoundError
+        If there is no such file.
+    DataError
+        If the file is not what its ending says, is empty, changes while it is read, or names a column twice.
+    """
+    return read_table_and_texts(path)[0]
+
+
+def read_table_and_texts(path: str | os.PathLike[str]) -> tuple[pa.Table, Callable[[], pa.Table] | None]:
+    """Read a table, and return with it what gives the cells of a CSV file as they are written; else None.
+
+    Both are of one reading: what happens to the file later makes no difference.
+    """
+    path = Path(path).expanduser()
+    kind, data = _kind_and_contents(path)
+    check_beginning(data, kind, path)
+    try:
+        table = _READERS[kind](data, path)
+    except pa.ArrowException as error:
+        raise DataError(f"{path} cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
+    _check_names(table.column_names, path)
+    if table.num_columns == 0:
+        raise DataError(f"{path} has no columns.")
+    if table.num_rows == 0:
+        raise DataError(f"{path} has no rows, only the names of its columns.")
+    if kind != "csv":
+        return table, None
+    return table, lambda: parse_texts(as_utf8(data, path), table)
+
+
+def _kind_and_contents(path: Path) -> tuple[str, bytes]:
+    kind, packed = _kind_of(path)
+    data = _contents(path)
+    return kind, _unpacked(data, path) if packed else data
+
+
+def _kind_of(path: Path) -> tuple[str, bool]:
+    if path.is_dir():
+        raise DataNotFoundError(f"{path} is a folder; name a file.")
+    packed = path.suffix.lower() == ".gz"
+    kind = format_of(path.with_suffix("") if packed else path)
+    if packed and kind not in ("csv", "jsonl"):
+        raise ParameterError(f"{path} is compressed, which only CSV and JSON Lines files may be; unpack it first.")
+    return kind, packed
+
+
+def _contents(path: Path) -> bytes:
+    """Return all of a file as it was at one moment, or complain."""
+    if path.is_symlink() and not path.exists():
+        raise DataNotFoundError(f"{path} is a link to {os.readlink(path)}, which does not exist.")
+    if not path.exists():
+        raise DataNotFoundError(f"There is no file {path}.")
+    if not path.is_file():
+        raise DataNotFoundError(f"{path} is not a regular file; save the table to a file first.")
+    try:
+        with path.open("rb") as file:
+            before = os.fstat(file.fileno())
+            data = file.read()
+            after = os.fstat(file.fileno())
+    except PermissionError as error:
+        raise DataError(f"{path} may not be read: permission denied.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(data) != before.st_size:
+        raise DataError(f"{path} changed while it was read; wait until it is complete, and try again.")
+    if not data:
+        raise DataError(f"{path} is empty.")
+    return data
+
+
+def _unpacked(data: bytes, path: Path) -> bytes:
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is no gzip archive, or is cut short or damaged.") from error
+
+
+def check_sound(table: T) -> T:
+    """Return a table, or a batch, if all that is in it can be looked at: Arrow follows offsets and indices blindly."""
+    table.validate(full=True)
+    check_names_are_texts(table.schema)
+    return table
+
+
+def check_names_are_texts(fields: Iterable[pa.Field]) -> None:
+    """Raise a ValueError where the name of a column, or of one inside it, is no text: Arrow looks when it is asked."""
+    for field in fields:
+        _ = field.name
+        check_names_are_texts(field.type.field(place) for place in range(field.type.num_fields))
+
+
+def first_line(error: Exception) -> str:
+    """Return the beginning of a message of another library's, to go on in a sentence."""
+    return (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
+
+
+def check_beginning(data: bytes, kind: str, path: Path) -> None:
+    """Refuse a file that begins as one of its kind does not, and say what it seems to be."""
+    own = _OWN_BEGINNINGS[kind]
+    if data.startswith(own or ()):
+        return
+    for beginning, words in _BEGINNINGS.items():
+        if data.startswith(beginning):
+            raise DataError(f"{path} is named as a {_KINDS[kind]} file but is {words}; give it its right ending.")
+    if own:
+        text = b"\0" not in data[:1000]
+        raise DataError(
+            f"{path} is named as a {_KINDS[kind]} file but is none"
+            + ("; it looks like text, so if it is a table, name it .csv." if text else ".")
+        )
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    if len(names) > MOST_COLUMNS:
+        raise DataError(f"{path} has {len(names):,} columns; at most {MOST_COLUMNS:,} can be read.")
+    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1 and not name.strip():
+        raise DataError(f"{path} has {times} columns without a name; name them in the first line.")
+    if times > 1:
+        raise DataError(f"{path} has {times} columns named {name!r}; give each a name of its own.")
+
+
+def _read_csv(data: bytes, path: Path) -> pa.Table:
+    return parse_csv(as_utf8(data, path), path, lambda names: _check_names(names, path))
+
+
+def _read_parquet(data: bytes, path: Path) -> pa.Table:
+    if len(data) < 12 or not data.endswith(b"PAR1"):
+        raise DataError(f"{path} is cut short or damaged: the end of the Parquet file is missing.")
+    source = pa.BufferReader(data)
+    try:
+        columns = pyarrow.parquet.read_metadata(source).num_columns
+        if columns <= MOST_COLUMNS:
+            return check_sound(pyarrow.parquet.read_table(pa.BufferReader(data)))
+    except DAMAGE as error:
+        raise DataError(f"{path} is damaged: {first_line(error)}.") from error
+    raise DataError(f"{path} has {columns:,} columns; at most {MOST_COLUMNS:,} can be read.")
+
+
+def _read_feather(data: bytes, path: Path) -> pa.Table:
+    try:
+        return check_sound(pyarrow.feather.read_table(pa.BufferReader(data)))
+    except DAMAGE as error:
+        raise DataError(f"{path} is cut short or damaged: {first_line(error)}.") from error
+
+
+def _read_json_lines(data: bytes, path: Path) -> pa.Table:
+    data = as_utf8(data, path)
+    if data.lstrip().startswith(b"["):
+        raise DataError(f"{path} holds one JSON list; write one object per line, without brackets and commas around.")
+    # In one block, rows are counted from the start of the file.
+    options = pyarrow.json.ReadOptions(block_size=min(len(data) + 1, 2**30))
+    try:
+        return pyarrow.json.read_json(pa.BufferReader(data), read_options=options)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path} cannot be read: {_json_problem(str(error), data)}.") from error
+
+
+def _json_problem(message: str, data: bytes) -> str:
+    found = re.search(r"in row (\d+)", message)
+    where = "somewhere"
+    if found:
+        filled = [number for number, line in enumerate(data.splitlines(), start=1) if line.strip()]
+        row = int(found.group(1))
+        where = f"line {filled[row] if row < len(filled) else row + 1}"
+    changed = re.search(r"Column\(/?(.*?)\) changed from (\w+) to (\w+)", message)
+    if changed:
+        if not changed.group(1):
+            return f"{where} is no JSON object"
+        kinds = [f"an {kind}" if kind[0] in "aeiou" else f"a {kind}" for kind in changed.groups()[1:]]
+        return f"{changed.group(1)!r} was {kinds[0]} before and is {kinds[1]} in {where}"
+    twice = re.search(r"Column\(/?(.*?)\) was specified twice", message)
+    if twice:
+        return f"{where} names {twice.group(1)!r} twice"
+    return f"{where} is no JSON object"
+
+
+_READERS: dict[str, Callable[[bytes, Path], pa.Table]] = {
+    "csv": _read_csv,
+    "parquet": _read_parquet,
+    "feather": _read_feather,
+    "jsonl": _read_json_lines,
+}
