@@ -67,11 +67,11 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         What missing a candidate costs: ``squared``, ``absolute``, ``huber`` or an instance from `plr.losses`.
     start : "auto", None, "density", "sampled" or Start, default="auto"
         First weights of the candidates, from before any model exists; learners begin with them and go on by the
-        weighting. ``density`` looks where candidates of rows that are alike pile up (`plr.learners.starts.DensityStart`),
-        ``sampled`` draws from there which candidates agree with a smooth function
-        (`plr.learners.starts.SampledStart`). None begins with the priors, as the paper's methods do. ``auto`` is ``density`` where the learner is the committee or a Gaussian
-        process and the weighting ``posterior``, and else None. The weights of ``average`` never move, so it has no use
-        for a start.
+        weighting. ``density`` looks where candidates of rows that are alike pile up
+        (`plr.learners.starts.DensityStart`), ``sampled`` draws from there which candidates agree with a smooth function
+        (`plr.learners.starts.SampledStart`). None begins with the priors, as the paper's methods do. ``auto`` is
+        ``density`` where the learner is the committee or a Gaussian process and the weighting ``posterior``, and else
+        None. The weights of ``average`` never move, so it has no use for a start.
     effort : {"low", "normal", "high"} or None, default=None
         How much the committee computes: a fixed plan by the number of rows, never a time, so that the same seed gives
         the same model. None is ``normal``. Other learners, and a `Committee` instance, have parameters of their own;

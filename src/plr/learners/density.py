@@ -105,8 +105,8 @@ class Density(Learner):
     No candidate is ever weighed by a prediction, so there is no first guess that could be confirmed. What is lost is
     resolution: the density is made of straight lines between a few dozen labels. It is the start of other learners
     (`plr.learners.starts.DensityStart`), and a learner by itself where a whole density is wanted, with several modes
-    perhaps, or a score without labels to compare others with. Weighting and loss have no part in it, except for the density of false
-    labels that `plr.weighting.Posterior` may bring.
+    perhaps, or a score without labels to compare others with. Weighting and loss have no part in it, except for the
+    density of false labels that `plr.weighting.Posterior` may bring.
 
     Parameters
     ----------

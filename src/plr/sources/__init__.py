@@ -1,0 +1,1 @@
+"""Files of the user's own, as tables."""

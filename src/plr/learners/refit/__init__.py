@@ -1,0 +1,1 @@
+"""A regressor of scikit-learn's kind, fitted again and again to weighted candidates."""

@@ -1,0 +1,1 @@
+"""The grid of a benchmark on a Ray cluster."""
