@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from pairs import all_pairs
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, train_test_split
@@ -22,6 +21,7 @@ from plr.learners import LEARNERS, MLP, Boosting, Linear
 from plr.learners import rows as rows_of_tasks
 from plr.losses import LOSSES
 from plr.weighting import WEIGHTINGS, Progressive
+from support.pairs import all_pairs
 
 LEARNER_INSTANCES = [Linear(), MLP(hidden=(16,), epochs=60)]
 

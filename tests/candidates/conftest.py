@@ -1,9 +1,9 @@
 """Three rows of candidates that most tests look at."""
 
 import pytest
-from three_rows import LISTS
 
 from plr.candidates import CandidateSets
+from support.three_rows import LISTS
 
 
 @pytest.fixture(name="S")

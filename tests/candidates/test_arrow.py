@@ -3,10 +3,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from three_rows import address
 
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, EmptySetError
+from support.three_rows import address
 
 ARROW_KINDS = [pa.list_(pa.float64()), pa.large_list(pa.float64()), pa.list_(pa.float64(), 2)]
 

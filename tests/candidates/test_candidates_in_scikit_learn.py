@@ -15,9 +15,9 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, check_consistent_length, indexable
-from three_rows import LISTS
 
 from plr.candidates import CandidateSets
+from support.three_rows import LISTS
 
 
 class NearestMean(RegressorMixin, BaseEstimator):

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
-from three_rows import LISTS
 
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError
+from support.three_rows import LISTS
 
 
 class TestCoercion:

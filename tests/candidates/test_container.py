@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from three_rows import LISTS, address
 
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, InfeasibleError
+from support.three_rows import LISTS, address
 
 
 class TestConstructor:

@@ -8,10 +8,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from three_rows import LISTS
 
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, EmptySetError, LengthError, ParameterError, PriorError
+from support.three_rows import LISTS
 
 WIDE = {"a": [1.0, None, 3.0], "b": [4, 5, 6], "pa": [3.0, None, 0.0], "pb": [1.0, 1.0, 2.0], "s": ["x", "y", "z"]}
 

@@ -22,12 +22,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from threadpoolctl import threadpool_limits
 from torch import nn
-from torch_nets import perceptron
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import FeatureError, LengthError, NotFittedError, ParameterError
 from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Module, Refit
 from plr.weighting import WEIGHTINGS
+from support.torch_nets import perceptron
 
 ROWS = 80
 

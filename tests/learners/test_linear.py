@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from pairs import all_pairs
 from scipy import optimize, special
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 
@@ -19,6 +18,7 @@ from plr.learners import Linear, Task
 from plr.learners.linear import FittedLinear
 from plr.losses import LOSSES, Huber, get_loss
 from plr.weighting import WEIGHTINGS, Rule, get_weighting
+from support.pairs import all_pairs
 
 ROWS = 120
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from pairs import all_pairs
 
 from plr import CandidateSets
 from plr.errors import DivergenceError, ParameterError, TargetScaleError
@@ -16,6 +15,7 @@ from plr.learners import MLP, Task
 from plr.learners.mlp import FittedNetwork
 from plr.losses import LOSSES, get_loss
 from plr.weighting import WEIGHTINGS, Rule, get_weighting
+from support.pairs import all_pairs
 
 ROWS = 400
 

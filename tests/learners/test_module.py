@@ -17,12 +17,12 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from torch import nn
 from torch.optim import lr_scheduler
-from torch_nets import ROWS, Restless, Words, compiled, explained, fit, perceptron, problem, small
 
 from plr import PartialLabelRegressor, make_candidates
 from plr.learners import MLP, Module, Task
 from plr.losses import LOSSES
 from plr.weighting import WEIGHTINGS
+from support.torch_nets import ROWS, Restless, Words, compiled, explained, fit, perceptron, problem, small
 
 
 class TestLearns:

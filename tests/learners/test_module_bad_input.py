@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import torch
 from torch import nn
-from torch_nets import ROWS, Words, fit, perceptron, problem, small
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import (
@@ -23,6 +22,7 @@ from plr.errors import (
 )
 from plr.losses import Pointwise
 from plr.weighting import Custom
+from support.torch_nets import ROWS, Words, fit, perceptron, problem, small
 
 
 class TestBadInput:

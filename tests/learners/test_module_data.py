@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
-from torch_nets import ROWS, Restless, TwoParts, Words, explained, fit, perceptron, problem, small
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import (
@@ -23,6 +22,7 @@ from plr.errors import (
     ParameterError,
 )
 from plr.torch import PartialLabelDataset
+from support.torch_nets import ROWS, Restless, TwoParts, Words, explained, fit, perceptron, problem, small
 
 
 class TestData:

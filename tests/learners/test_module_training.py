@@ -12,7 +12,6 @@ import torch
 from numpy.testing import assert_array_equal
 from torch import nn
 from torch.optim import lr_scheduler
-from torch_nets import ROWS, Restless, fit, perceptron, problem, small
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import (
@@ -21,6 +20,7 @@ from plr.errors import (
     ParameterError,
 )
 from plr.learners import Module
+from support.torch_nets import ROWS, Restless, fit, perceptron, problem, small
 
 
 class TestValidation:

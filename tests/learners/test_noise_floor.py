@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
-from pairs import all_pairs
 from sklearn.dummy import DummyRegressor
 
 import plr
@@ -22,6 +21,7 @@ from plr.losses import Squared
 from plr.network import network
 from plr.noise import fit_noise
 from plr.weighting import Posterior, Rule
+from support.pairs import all_pairs
 
 ROWS = 400
 # Each row has the truth, 0, and one false label; what is predicted is 0 exactly, since false labels cancel out.
@@ -180,5 +180,5 @@ def test_no_second_floor_is_defined():
         if re.search(r"\bNARROWEST\b", path.read_text(encoding="utf-8"))
     }
     assert {str(Path(name)) for name in holders} == {
-        str(Path(name)) for name in ("_codes.py", "weighting/rule.py", "torch/posterior.py", "stacked/packing.py")
+        str(Path(name)) for name in ("_codes.py", "weighting/rule.py", "torch/posterior.py", "paper/stacked/packing.py")
     }

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from lightgbm import LGBMRegressor
 from numpy.testing import assert_allclose, assert_array_equal
-from refit_problem import ROWS, Recorder, problem
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.cross_decomposition import PLSRegression
@@ -33,6 +32,7 @@ from plr.learners import Refit, Task
 from plr.losses import Squared
 from plr.noise import fit_noise
 from plr.weighting import Posterior, Rule
+from support.refit_problem import ROWS, Recorder, problem
 
 POSTERIOR = Rule(Posterior(), Squared())
 

@@ -11,7 +11,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from refit_problem import ROWS, Recorder, problem
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.cluster import KMeans
@@ -31,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from plr import PartialLabelRegressor, errors, make_candidates
 from plr.learners import Refit
 from plr.learners.refit.regressors import weight_parameter
+from support.refit_problem import ROWS, Recorder, problem
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from refit_problem import ROWS, Recorder, Unweighted, problem
 from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor, VotingRegressor
@@ -23,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from plr import CandidateSets, PartialLabelRegressor, errors
 from plr.learners import Refit
 from plr.learners.refit.regressors import weight_parameter
+from support.refit_problem import ROWS, Recorder, Unweighted, problem
 
 
 @pytest.fixture(scope="module", autouse=True)

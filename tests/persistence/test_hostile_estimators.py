@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from model_files import problem
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingRegressor,
@@ -26,6 +25,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from plr import PartialLabelRegressor, save_model
 from plr.learners import Refit
+from support.model_files import problem
 
 pytest.importorskip("skops")
 
@@ -60,9 +60,13 @@ def folder(tmp_path_factory):
 
 
 def survives(folder, first, count, names):
-    script = Path(__file__).with_name("mutations.py")
+    script = Path(__file__).parents[1] / "support" / "mutations.py"
     paths = [str(folder / f"{name}.plr") for name in names]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(script.parent)}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": str(script.parents[1]),
+    }
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", str(script), str(first), str(count), *paths],
         capture_output=True,

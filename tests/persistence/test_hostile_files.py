@@ -16,12 +16,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from model_files import Bomb, change_model, members_of, problem, rebuild, refuses, zipped
 
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.errors import ModelFileError
 from plr.learners import MLP, Boosting, Density
 from plr.persistence import read_manifest
+from support.model_files import Bomb, change_model, members_of, problem, rebuild, refuses, zipped
 
 LEARNERS = {
     "linear": "linear",

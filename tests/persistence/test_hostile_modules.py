@@ -9,11 +9,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from model_files import Bomb, change_model, members_of, rebuild, refuses, zipped
-from module_nets import ROWS, fitted, make_net
 
 from plr import load_model, save_model
 from plr.errors import ModelFileError
+from support.model_files import Bomb, change_model, members_of, rebuild, refuses, zipped
+from support.module_nets import ROWS, fitted, make_net
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from model_files import Bomb, members_of, problem, rebuild, refuses, zipped
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
@@ -18,6 +17,7 @@ from sklearn.svm import SVR
 
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.learners import Refit
+from support.model_files import Bomb, members_of, problem, rebuild, refuses, zipped
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMRegressor
-from model_files import rebuild
 from scipy import stats
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
@@ -42,6 +41,7 @@ from plr.persistence.kinds import MalformedError
 from plr.persistence.registry import CLASSES, KINDS
 from plr.persistence.whole import ATTRIBUTES, TRANSIENT
 from plr.weighting import WEIGHTINGS, Posterior, Progressive
+from support.model_files import rebuild
 
 ROWS = 70
 DATA = Path(__file__).parent / "data"

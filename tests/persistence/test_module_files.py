@@ -10,12 +10,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from model_files import members_of, problem, refuses
-from module_nets import ROWS, fitted, make_net
 from torch import nn
 
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.errors import FeatureError, ModelFileError, ParameterError, PlrWarning
+from support.model_files import members_of, problem, refuses
+from support.module_nets import ROWS, fitted, make_net
 
 
 @pytest.fixture(scope="module")

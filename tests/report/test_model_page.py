@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 import pytest
-from made_models import ESCAPE, HOSTILE, make_content, make_problem
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import DataError, ParameterError
@@ -19,6 +18,7 @@ from plr.report.model_page import ModelContent, render_model_page
 from plr.report.model_table import rows_as_json, rows_section
 from plr.report.rows import Rows, make_rows
 from plr.report.truths import true_candidates
+from support.made_models import ESCAPE, HOSTILE, make_content, make_problem
 
 
 @pytest.fixture(scope="module")

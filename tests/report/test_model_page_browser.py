@@ -4,9 +4,9 @@ import os
 import shutil
 
 import pytest
-from made_models import make_content
 
 from plr.report import write_model_page
+from support.made_models import make_content
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("chromium")]
 

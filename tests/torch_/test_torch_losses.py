@@ -8,12 +8,10 @@ import math
 import pickle
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from pairs import all_pairs
 from torch.nn import functional
 
 from plr import CandidateSets
@@ -30,6 +28,8 @@ from plr.torch import (
     pad,
 )
 from plr.weighting import WEIGHTINGS, Average, Custom, Identify, Posterior, Progressive, Rule, Weighting
+from support import naive
+from support.pairs import all_pairs
 
 SCALE = 0.7
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from pairs import all_pairs
 
 from plr import CandidateSets
 from plr._codes import MISSING, SCALE
@@ -16,6 +15,7 @@ from plr.errors import ParameterError
 from plr.losses import LOSSES, get_loss
 from plr.torch import PosteriorLoss, pad
 from plr.weighting import Posterior, Rule
+from support.pairs import all_pairs
 
 NOISE_SCALE = 0.7
 

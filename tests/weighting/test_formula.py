@@ -8,13 +8,11 @@ import math
 import re
 from pathlib import Path
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from pairs import all_pairs
 from scipy import stats
 
 import plr
@@ -37,6 +35,8 @@ from plr.weighting import (
 )
 from plr.weighting._formula import evaluate as kernel
 from plr.weighting.rule import frozen
+from support import naive
+from support.pairs import all_pairs
 
 
 def boltzmann(prediction: float, value: float, loss: float) -> float:

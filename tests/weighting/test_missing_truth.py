@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from pairs import all_pairs
 from scipy import integrate
 
 from plr import CandidateSets
@@ -16,6 +14,8 @@ from plr._codes import MISSING, SCALE
 from plr.errors import ParameterError
 from plr.losses import LOSSES, Loss, Pointwise, get_loss
 from plr.weighting import Posterior, Rule
+from support import naive
+from support.pairs import all_pairs
 
 NOISE_SCALE = 0.6
 NOISES: dict[str, dict[str, Any]] = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from model_files import problem
 from torch import nn
 
 from plr import PartialLabelRegressor
 from plr.learners import Module
+from support.model_files import problem
 
 ROWS = problem()[0].astype(np.float32)
 

@@ -18,10 +18,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from model_files import members_of, problem, rebuild, zipped
 
 from plr import load_model
 from plr.errors import ModelFileError
+from support.model_files import members_of, problem, rebuild, zipped
 
 # What sixty rows may need beyond what the interpreter and its libraries have taken.
 MEMORY = 1_500_000_000

@@ -5,13 +5,12 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-
-from stacked_fits import LAYERS, METHODS, make_fits, shorter, table  # noqa: E402
 
 from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED  # noqa: E402
 from plr.candidates import CandidateSets  # noqa: E402
@@ -21,6 +20,7 @@ from plr.network import network  # noqa: E402
 from plr.paper.stacked import Layers, StackedFit, predict_stack, train_stack, training  # noqa: E402
 from plr.paper.stacked.orders import draw_orders  # noqa: E402
 from plr.weighting import Average, Identify, Posterior, Progressive, Rule  # noqa: E402
+from support.stacked_fits import LAYERS, METHODS, make_fits, shorter, table  # noqa: E402
 
 ACTIVATIONS = {0: "identity", 1: "relu"}
 
@@ -114,7 +114,7 @@ def test_fused_kernel_equals_the_plain_engine():
     code = """
         import numpy as np
         from plr._codes import PROGRESSIVE, SQUARED
-        from stacked_fits import LAYERS, METHODS, make_fits, shorter
+        from support.stacked_fits import LAYERS, METHODS, make_fits, shorter
         from plr.paper.stacked import train_stack
         fits = make_fits(METHODS, rows=20, sizes=(2,)) + make_fits(METHODS[:1], rows=20, activations=((0, 0, 0),))
         fits.append(shorter(fits[0], 11))
@@ -134,7 +134,7 @@ def test_fused_kernel_equals_the_plain_engine():
 
 def interpreted(code, **variables):
     """Run some code in a new process and return what it prints."""
-    paths = [os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
@@ -250,7 +250,7 @@ def test_stacks_need_torch_numpy_and_scikit_learn_alone():
                 if name.partition(".")[0] in absent:
                     raise ModuleNotFoundError(name, name=name)
         sys.meta_path.insert(0, Absent())
-        from stacked_fits import LAYERS, make_fits
+        from support.stacked_fits import LAYERS, make_fits
         from plr.paper.stacked import train_stack
         from plr.paper.stacking import run_stack
         print(len(train_stack(make_fits(), LAYERS, epochs=1)))

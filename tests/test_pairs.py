@@ -1,7 +1,8 @@
 from itertools import combinations, product
 
 import pytest
-from pairs import all_pairs, covering
+
+from support.pairs import all_pairs, covering
 
 
 @pytest.mark.parametrize("sizes", [[3], [1, 1], [2, 3], [2, 2, 2], [9, 6, 6, 2], [4, 1, 3, 2, 2], [5, 5, 5]], ids=str)

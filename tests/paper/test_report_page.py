@@ -5,7 +5,6 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from made_stores import SMALL, fill, published_error
 
 from plr.errors import ParameterError, StoreError
 from plr.paper import PRESETS, Store
@@ -13,6 +12,7 @@ from plr.paper.agreement import distinct_selections
 from plr.paper.protocol import DataFile
 from plr.paper.report.content import gather
 from plr.paper.report.writing import write_files, write_report
+from support.made_stores import SMALL, fill, published_error
 
 VOID = {"br", "meta", "input", "path", "use", "circle"}
 

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from pairs import all_pairs
 
 from plr import CandidateSets
 from plr.losses import Squared
 from plr.network._optimizers import OPTIMIZERS, update
 from plr.network.network import Settings, initial_parameters, kernel_sets, train_network
 from plr.weighting import Average, Rule
+from support.pairs import all_pairs
 
 torch = pytest.importorskip("torch")
 

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from plr.paper import Protocol
+from support.made_stores import SMALL, fill, published_error
 
 _RUNNER = """
 import sys
@@ -163,3 +164,8 @@ def row_maker():
         }
 
     return make
+
+
+@pytest.fixture(scope="session")
+def small_store(tmp_path_factory):
+    return fill(tmp_path_factory.mktemp("store"), SMALL, published_error)

@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from pairs import all_pairs
 
 from plr import CandidateSets
 from plr.losses import LOSSES, Loss, Pointwise, get_loss
@@ -28,6 +27,7 @@ from plr.network.network import (
 )
 from plr.weighting import WEIGHTINGS, Custom, Posterior, Progressive, Rule, Weighting, get_weighting
 from plr.weighting.rule import frozen
+from support.pairs import all_pairs
 
 torch = pytest.importorskip("torch")
 Tensor = torch.Tensor

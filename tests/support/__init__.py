@@ -1,0 +1,1 @@
+"""What several tests share: made-up problems, models and files, and reference implementations."""
