@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plr import PartialLabelRegressor, make_candidates, selection, uncertainty
+from plr import PartialLabelRegressor, intervals, make_candidates, noise
 from plr.densities import mixture
 from plr.errors import ConvergenceWarning
 from plr.intervals import fit_distances
@@ -25,8 +25,8 @@ def test_the_noise_settles(data, noise, missing):
     weighting = Posterior(noise, missing_truth=missing)
     found = fit_noise(*data, weighting)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "_SETTLED", 1e-9)
-        patch.setattr(selection, "_ROUNDS", 100_000)
+        patch.setattr(noise, "_SETTLED", 1e-9)
+        patch.setattr(noise, "_ROUNDS", 100_000)
         longer = fit_noise(*data, weighting)
     assert found.scale == pytest.approx(longer.scale, rel=1e-3)
     assert found.missing == pytest.approx(longer.missing, abs=1e-3)
@@ -34,7 +34,7 @@ def test_the_noise_settles(data, noise, missing):
 
 @pytest.mark.parametrize(("missing", "message"), [(0.0, "noise scale still moved"), ("learned", "share of rows whose")])
 def test_a_noise_that_does_not(monkeypatch, data, missing, message):
-    monkeypatch.setattr(selection, "_ROUNDS", 3)
+    monkeypatch.setattr(noise, "_ROUNDS", 3)
     with pytest.warns(ConvergenceWarning, match=message):
         fit_noise(*data, Posterior(missing_truth=missing))
 
@@ -44,11 +44,11 @@ def test_distances(monkeypatch, data):
     given = np.abs(S.values - prediction[S.row_index]), S, np.ones(len(S))
     log_q = np.full(S.values.size, -np.log(np.ptp(S.values)))
     for more in ({}, {"missing": 0.05, "learn_missing": True}):
-        monkeypatch.setattr(uncertainty, "_ROUNDS", 1000)
+        monkeypatch.setattr(intervals, "_ROUNDS", 1000)
         found = fit_distances(*given, log_q=log_q, **more)
-        monkeypatch.setattr(uncertainty, "_ROUNDS", 10_000)
+        monkeypatch.setattr(intervals, "_ROUNDS", 10_000)
         assert np.abs(fit_distances(*given, log_q=log_q, **more) - found).max() < 0.1
-        monkeypatch.setattr(uncertainty, "_ROUNDS", 5)
+        monkeypatch.setattr(intervals, "_ROUNDS", 5)
         with pytest.warns(ConvergenceWarning, match="had not settled after 5 rounds: rows could be likelier by"):
             fit_distances(*given, log_q=log_q, **more)
 
@@ -68,9 +68,9 @@ def test_the_user_is_told(monkeypatch):
     X = random.normal(size=(60, 2))
     S = make_candidates(X[:, 0] + 0.2 * random.normal(size=60), 4, random_state=0)
     model = PartialLabelRegressor("linear", random_state=0)
-    monkeypatch.setattr(selection, "_ROUNDS", 2)
+    monkeypatch.setattr(noise, "_ROUNDS", 2)
     with pytest.warns(ConvergenceWarning, match="noise scale"):
         model.fit(X, S)
-    monkeypatch.setattr(uncertainty, "_ROUNDS", 2)
+    monkeypatch.setattr(intervals, "_ROUNDS", 2)
     with pytest.warns(ConvergenceWarning, match="intervals may be too wide or too narrow"):
         model.predict_interval(X)

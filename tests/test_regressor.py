@@ -17,8 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from plr import CandidateSets, PartialLabelRegressor, errors, make_candidates
+from plr import folds as rows_of_tasks
 from plr.learners import LEARNERS, MLP, Boosting, Linear
-from plr.learners import rows as rows_of_tasks
 from plr.losses import LOSSES
 from plr.weighting import WEIGHTINGS, Progressive
 from support.pairs import all_pairs

@@ -7,8 +7,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from plr import PartialLabelRegressor
-from plr.learners import MLP, Linear, encoding
+from plr.learners import MLP, Linear
 from plr.network._passes import run
+from plr.preprocessing import encoding
 from plr.preprocessing.encoding import by_blocks
 
 
