@@ -16,6 +16,8 @@ from plr.benchmark.problems import Workbench
 from plr.errors import DataNotFoundError, DivergenceError, StoreError
 
 TIMINGS = ("seconds", "run", "attempts")
+# These compile most kernels; in one process, so that it is done once.
+pytestmark = pytest.mark.xdist_group("kernels")
 
 
 def contents(folder):
