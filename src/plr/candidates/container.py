@@ -78,18 +78,28 @@ class CandidateSets:
         slots: ArrayLike | None = None,
         empty: str = "raise",
     ) -> None:
-        self._fill(checked(read_flat(values, offsets, prior, slots), empty))
+        self._hold(checked(read_flat(values, offsets, prior, slots), empty))
 
-    def _fill(self, parts: Parts) -> None:
-        self._values, self._offsets = frozen(parts.values), frozen(parts.offsets)
-        self._prior = None if parts.prior is None else frozen(parts.prior)
-        self._slots = None if parts.slots is None else frozen(parts.slots)
-        self._kept = None if parts.kept is None else frozen(parts.kept)
+    def _hold(self, parts: Parts) -> None:
+        for name, array in parts._asdict().items():
+            setattr(self, f"_{name}", None if array is None else frozen(array))
 
     @classmethod
-    def _trusted(cls, parts: Parts) -> CandidateSets:
+    def _of_checked(
+        cls,
+        values: Floats,
+        offsets: Integers,
+        prior: Floats | None = None,
+        slots: NDArray[np.int32] | None = None,
+        kept: Integers | None = None,
+    ) -> CandidateSets:
+        """Take arrays that are known to be right, without checks and copies.
+
+        Values must be finite float64, offsets int64 with no empty row, and a prior must sum to one in each row. The
+        arrays are shared: nobody may write to them afterwards.
+        """
         made = cls.__new__(cls)
-        made._fill(parts)
+        made._hold(Parts(values, offsets, prior, slots, kept))
         return made
 
     @classmethod
@@ -113,7 +123,7 @@ class CandidateSets:
         >>> S.to_lists(), S.kept
         ([[1.0, 2.0], [3.0]], array([0, 2]))
         """
-        return cls._trusted(checked(read_with_prior(read_lists, lists, prior), empty))
+        return cls._of_checked(*checked(read_with_prior(read_lists, lists, prior), empty))
 
     @classmethod
     def from_padded(cls, array: Any, prior: Any = None, *, empty: str = "raise") -> CandidateSets:
@@ -134,7 +144,7 @@ class CandidateSets:
         >>> S.to_lists(), S.slots
         ([[1.0, 2.0], [3.0]], array([0, 1, 1], dtype=int32))
         """
-        return cls._trusted(checked(read_padded(array, prior), empty))
+        return cls._of_checked(*checked(read_padded(array, prior), empty))
 
     @classmethod
     def from_columns(
@@ -160,7 +170,7 @@ class CandidateSets:
         >>> S.to_lists(), S.prior
         ([[1.0, 1.5], [2.0]], array([0.75, 0.25, 1.  ]))
         """
-        return cls._trusted(checked(read_columns(df, columns, prior), empty))
+        return cls._of_checked(*checked(read_columns(df, columns, prior), empty))
 
     @classmethod
     def from_arrow(cls, column: Any, prior: Any = None, *, empty: str = "raise") -> CandidateSets:
@@ -181,7 +191,7 @@ class CandidateSets:
         >>> CandidateSets.from_arrow(pa.array([[1.0, 2.0], [3.0]])).to_lists()
         [[1.0, 2.0], [3.0]]
         """
-        return cls._trusted(checked(read_with_prior(read_column, column, prior), empty))
+        return cls._of_checked(*checked(read_with_prior(read_column, column, prior), empty))
 
     @classmethod
     def from_long(
@@ -206,7 +216,7 @@ class CandidateSets:
         >>> CandidateSets.from_long(table, row="id", value="value", rows=["a", "b"]).to_lists()
         [[2.0], [1.0, 3.0]]
         """
-        return cls._trusted(checked(read_long(df, row, value, prior, rows), empty))
+        return cls._of_checked(*checked(read_long(df, row, value, prior, rows), empty))
 
     @classmethod
     def from_labels(cls, y: Any, *, empty: str = "raise") -> CandidateSets:
@@ -224,7 +234,7 @@ class CandidateSets:
         >>> CandidateSets.from_labels([1.0, 2.0]).to_lists()
         [[1.0], [2.0]]
         """
-        return cls._trusted(checked(read_labels(y, empty), empty))
+        return cls._of_checked(*checked(read_labels(y, empty), empty))
 
     @classmethod
     def concatenate(cls, parts: Iterable[CandidateSets]) -> CandidateSets:
@@ -234,7 +244,7 @@ class CandidateSets:
         >>> CandidateSets.concatenate([S, S]).to_lists()
         [[1.0, 2.0], [1.0, 2.0]]
         """
-        return cls._trusted(joined(list(parts)))
+        return cls._of_checked(*joined(list(parts)))
 
     @property
     def values(self) -> Floats:
@@ -319,14 +329,14 @@ class CandidateSets:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step == 1:
-                return self._trusted(row_range(self, start, max(start, stop)))
-            return self._trusted(chosen_rows(self, np.arange(start, stop, step, dtype=np.int64)))
+                return self._of_checked(*row_range(self, start, max(start, stop)))
+            return self._of_checked(*chosen_rows(self, np.arange(start, stop, step, dtype=np.int64)))
         if isinstance(index, numbers.Integral) and not isinstance(index, bool):
             row = int(checked_rows(np.array([index]), len(self))[0])
             return self._values[self._offsets[row] : self._offsets[row + 1]]
         if index is Ellipsis:
             return self
-        return self._trusted(chosen_rows(self, checked_rows(np.asarray(index), len(self))))
+        return self._of_checked(*chosen_rows(self, checked_rows(np.asarray(index), len(self))))
 
     def __add__(self, other: object) -> CandidateSets:
         if not isinstance(other, CandidateSets):
@@ -342,8 +352,8 @@ class CandidateSets:
         return bool(np.array_equal(self.prior_or_uniform, other.prior_or_uniform))
 
     def __reduce__(self) -> Any:
-        # Unpickled arrays are writeable again, so they have to pass through ``_fill``.
-        return _restored, (self._values, self._offsets, self._prior, self._slots, self._kept)
+        # Unpickled arrays are writeable again, so they have to be frozen again.
+        return CandidateSets._of_checked, (self._values, self._offsets, self._prior, self._slots, self._kept)
 
     def __repr__(self) -> str:
         return write_summary(self)
@@ -364,7 +374,7 @@ class CandidateSets:
         ([[2.0, 1.0], [3.0]], array([0.75, 0.25, 1.  ]), None)
         """
         parts = merged(self)
-        return self if parts is None else self._trusted(parts)
+        return self if parts is None else self._of_checked(*parts)
 
     def to_lists(self) -> list[list[float]]:
         """Make one Python list per row."""
@@ -393,7 +403,3 @@ class CandidateSets:
             raise ValueError("Candidate sets are stored ragged, so an array of them is always a copy.")
         padded = self.to_padded()
         return padded if dtype is None else padded.astype(dtype, copy=False)
-
-
-def _restored(*parts: Any) -> CandidateSets:
-    return CandidateSets._trusted(Parts(*parts))
