@@ -36,7 +36,10 @@ def read_candidates(
     """
     if prior and len(prior) != len(columns):
         raise ParameterError(
-            f"--target names {len(columns)} column(s) and --prior {len(prior)}; name one of priors for each."
+            f"{{parameter}} names {len(prior)} column(s), but there are {len(columns)} of candidates; name one of "
+            "priors for each.",
+            parameter="prior",
+            value=list(prior),
         )
     table = _codes_as_numbers(table, [*columns, *prior]) if len(columns) > 1 else table
     if len(columns) > 1:
