@@ -15,8 +15,8 @@ from sklearn.utils.validation import _num_samples, validate_data
 
 from plr._parameters import shown
 from plr.candidates import CandidateSets
-from plr.candidates.floats import check_readable
-from plr.candidates.tables import check_buffers
+from plr.candidates.arrays import check_readable
+from plr.candidates.arrow import check_buffers
 from plr.contracts import Learner
 from plr.errors import FeatureError, FeatureTypeError, LengthError, ParameterError
 from plr.preprocessing.columns import learn_columns

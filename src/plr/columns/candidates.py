@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plr.candidates import CandidateSets
-from plr.candidates.text import parse_cells
+from plr.candidates.arrow import parse_cells
 from plr.errors import CandidateError, ParameterError
 
 __all__ = ["read_candidates"]
