@@ -41,6 +41,9 @@ __all__ = [
     "unknown_name",
 ]
 
+# As many names are listed where one is unknown.
+_NAMED = 30
+
 
 class PlrError(Exception):
     """Base of every error plr raises on purpose.
@@ -58,10 +61,12 @@ class PlrError(Exception):
         The value that was refused.
     source : optional
         The file, folder or table that was being read.
+    problem : str, optional
+        What is wrong with the row, without naming it, for callers that know a better name for it, such as a line.
 
     Attributes
     ----------
-    parameter, row, column, value, source
+    parameter, row, column, value, source, problem
         As given; None where unknown.
 
     Examples
@@ -82,14 +87,16 @@ class PlrError(Exception):
         column: Any = None,
         value: Any = None,
         source: Any = None,
+        problem: str | None = None,
     ) -> None:
-        self._message = message
+        self._message = str(message)
         self.parameter = parameter
         super().__init__(str(self))
         self.row = row
         self.column = column
         self.value = value
         self.source = source
+        self.problem = problem
 
     def __str__(self) -> str:
         return self._message if self.parameter is None else self._message.replace("{parameter}", self.parameter)
@@ -203,4 +210,5 @@ def unknown_name(kind: str, name: object, known: Iterable[str], *, parameter: st
     folded = {known_name.lower(): known_name for known_name in names}
     near = [folded[match] for match in difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=0.6)]
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return ParameterError(f"Unknown {kind} {name!r}{hint} Known: {', '.join(names)}.", parameter=parameter, value=name)
+    shown = ", ".join(names[:_NAMED]) + (f", ... ({len(names):,} in all)" if len(names) > _NAMED else "")
+    return ParameterError(f"Unknown {kind} {name!r}{hint} Known: {shown}.", parameter=parameter, value=name)

@@ -52,7 +52,7 @@ class TestLong:
             ({"id": ["b", None, "b", "d"]}, None, CandidateError, "no row id in column 'id', row 1"),
             ({"id": ["b", 1, "b", "d"]}, None, CandidateError, "not of one plain type"),
             ({"value": [1, 2, None, 3]}, None, CandidateError, {"row": "b"}),
-            ({"value": [1, 2, "x", 3]}, None, CandidateError, {"row": 2, "value": "x"}),
+            ({"value": [1, 2, "x", 3]}, None, CandidateError, {"row": 2, "column": "value", "value": "x"}),
             ({"value": [1, 2]}, None, LengthError, {"column": "value"}),
             ({"score": [1, 1, -1, 1]}, None, PriorError, "negative: row 'b'"),
         ],

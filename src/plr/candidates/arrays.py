@@ -7,6 +7,7 @@ what an empty row or an infinite candidate means; :func:`~plr.candidates.layout.
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from itertools import chain
@@ -56,22 +57,31 @@ def check_readable(data: Any, error: type[PlrError], what: str) -> None:
 
 
 def not_a_number(
-    item: Any, where: str, row: Any = None, column: Any = None, error: type[PlrError] = CandidateError
+    item: Any, row: Any = None, column: Any = None, what: str = "", error: type[PlrError] = CandidateError
 ) -> PlrError:
-    """Make the error for an entry that is not a number."""
+    """Make the error for an entry that is not a number; ``what`` names the input it is part of."""
+    text = "{} holds {!r} of type " + type(item).__name__ + ", which is not a number; give floats."
     if isinstance(item, (str, bytes)):
-        problem = f"{where} holds {item!r}: strings are not numbers; convert them to floats first."
+        text = "{} holds {!r}: strings are not numbers; convert them to floats first."
     elif isinstance(item, (complex, np.complexfloating)):
-        problem = f"Complex data not supported: {where} holds {item!r}; give real numbers."
+        text = "Complex data not supported: {} holds {!r}; give real numbers."
     elif _is_missing(item):
-        problem = f"{where} holds {item!r}: a list names only the candidates there are; leave missing ones out."
+        text = "{} holds {!r}: a list names only the candidates there are; leave missing ones out."
     elif is_row(type(item)):
-        problem = f"{where} is nested too deep: it holds {item!r} where a number belongs; give one flat list per row."
+        text = "{} is nested too deep: it holds {!r} where a number belongs; give one flat list per row."
     elif isinstance(item, (set, frozenset)):
-        problem = f"{where} is a set, which has no order; give a list, or sorted({{...}})."
-    else:
-        problem = f"{where} holds {item!r} of type {type(item).__name__}, which is not a number; give floats."
-    return error(problem[0].upper() + problem[1:], row=row, column=column, value=item)
+        text = "{} is a set, which has no order; give a list, or sorted(...)."
+    where = f"{what}, {_place(row, column)}," if what else _place(row, column)
+    message = text.format(where, item)
+    return error(
+        message[0].upper() + message[1:], row=row, column=column, value=item, problem=text.format(what or "it", item)
+    )
+
+
+def _place(row: Any, column: Any) -> str:
+    if row is None:
+        return "the value"
+    return f"row {row}" if column is None else f"row {row}, column {column}"
 
 
 def as_floats(data: Any, what: str = "y", error: type[PlrError] = CandidateError) -> Floats:
@@ -110,18 +120,15 @@ def _objects_as_floats(array: NDArray[Any], what: str, error: type[PlrError]) ->
     if any(kind.__name__ == "NAType" for kind in set(map(type, flat))):
         flat = [None if _is_missing(item) else item for item in flat]
 
-    def place(number: int) -> tuple[str, Any, Any]:
+    def place(number: int) -> tuple[Any, Any]:
         index = [int(part) for part in np.unravel_index(number, array.shape)]
-        where = f"row {index[0]}" if index else "the value"
-        where += f", column {', '.join(map(str, index[1:]))}" if len(index) > 1 else ""
         row, column = [*index, None, None][:2]
-        return where, row, column
+        return row, column
 
     wrong = _first_of_type(flat, lambda kind: kind is not type(None) and not _is_number(kind))
     if wrong is None:
         return _to_floats(flat, what, place, error).reshape(array.shape)
-    where, row, column = place(wrong)
-    raise not_a_number(flat[wrong], where if what == "y" else f"{what}, {where},", row, column, error)
+    raise not_a_number(flat[wrong], *place(wrong), "" if what == "y" else what, error)
 
 
 def _first_of_type(flat: list[Any], wanted: Callable[[type], bool]) -> int | None:
@@ -131,29 +138,23 @@ def _first_of_type(flat: list[Any], wanted: Callable[[type], bool]) -> int | Non
 
 
 def _to_floats(
-    flat: list[Any], what: str, place: Callable[[int], tuple[str, Any, Any]], error: type[PlrError] = CandidateError
+    flat: list[Any], what: str, place: Callable[[int], tuple[Any, Any]], error: type[PlrError] = CandidateError
 ) -> Floats:
-    """Convert a list of numbers and None; ``place`` says where an entry is."""
+    """Convert a list of numbers and None; ``place`` says in which row and column an entry is."""
     try:
         return np.array(flat, dtype=np.float64)
     except OverflowError:
-        number = next(number for number, item in enumerate(flat) if _is_beyond(item))
-        where, row, column = place(number)
+        largest = sys.float_info.max
+        number = next(number for number, item in enumerate(flat) if item is not None and abs(item) > largest)
+        row, column = place(number)
+        problem = "contains infinity or a value too large for dtype('float64')"
         raise error(
-            f"{what} contains infinity or a value too large for dtype('float64'), in {where}; numbers go up to "
-            "1.8e308.",
+            f"{what} {problem}, in {_place(row, column)}; numbers go up to 1.8e308.",
             row=row,
             column=column,
             value=flat[number],
+            problem=f"it {problem}; numbers go up to 1.8e308.",
         ) from None
-
-
-def _is_beyond(item: Any) -> bool:
-    try:
-        float(0 if item is None else item)
-    except OverflowError:
-        return True
-    return False
 
 
 def read_flat(values: ArrayLike, offsets: ArrayLike, prior: ArrayLike | None, slots: ArrayLike | None) -> Flat:
@@ -198,17 +199,22 @@ def read_with_prior(reader: Callable[[Any], Flat], rows: Any, prior: Any) -> Fla
         shares = reader(prior)
     except CandidateError as problem:
         raise PriorError(
-            f"The prior cannot be read: {problem}", row=problem.row, column=problem.column, value=problem.value
+            f"The prior cannot be read: {problem}",
+            row=problem.row,
+            column=problem.column,
+            value=problem.value,
+            problem=f"the prior cannot be read: {problem.problem}",
         ) from None
     if len(flat.sizes) != len(shares.sizes):
         raise LengthError(f"There are {len(flat.sizes)} rows of candidates but {len(shares.sizes)} rows of priors.")
     wrong = np.flatnonzero(flat.sizes != shares.sizes)
     if len(wrong):
         row = int(wrong[0])
+        counts = f"has {flat.sizes[row]} candidates and {shares.sizes[row]} priors"
         raise PriorError(
-            f"Give one prior per candidate: row {row} has {flat.sizes[row]} candidates and {shares.sizes[row]} priors "
-            f"({len(wrong)} such rows).",
+            f"Give one prior per candidate: row {row} {counts} ({len(wrong)} such rows).",
             row=row,
+            problem=f"it {counts}; give one prior per candidate.",
         )
     return flat._replace(prior=shares.values)
 
@@ -229,9 +235,8 @@ def read_lists(lists: Iterable[Any]) -> Flat:
         return Flat(np.concatenate(rows).astype(np.float64, copy=False), sizes)
     flat = list(chain.from_iterable(rows))
 
-    def place(number: int) -> tuple[str, int, None]:
-        row = int(rows_of(np.array([number]), sizes)[0])
-        return f"row {row}", row, None
+    def place(number: int) -> tuple[int, None]:
+        return int(rows_of(np.array([number]), sizes)[0]), None
 
     wrong = _first_of_type(flat, lambda kind: not _is_number(kind))
     if wrong is not None:
@@ -248,8 +253,8 @@ def _check_rows(rows: list[Any]) -> None:
         elif _is_number(type(row)):
             problem = f"the single number {row!r} among lists; write [{row!r}]"
         else:
-            raise not_a_number(row, f"row {number}", number)
-        raise CandidateError(f"Row {number} is {problem}.", row=number, value=row)
+            raise not_a_number(row, number)
+        raise CandidateError(f"Row {number} is {problem}.", row=number, value=row, problem=f"it is {problem}.")
 
 
 def read_padded(array: Any, prior: Any = None) -> Flat:

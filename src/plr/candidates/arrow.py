@@ -72,6 +72,7 @@ def read_column(column: Any) -> Flat:
         raise CandidateError(
             f"Null inside the list of {name_rows(rows)}; drop the null entries, a list names what is there.",
             row=int(rows[0]),
+            problem="a candidate is null; drop the null entries, a list names what is there.",
         )
     kinds = pa.types
     if kinds.is_float64(values.type):
@@ -83,7 +84,7 @@ def read_column(column: Any) -> Flat:
     if not len(values):
         return Flat(np.empty(0), sizes)
     row = int(np.flatnonzero(sizes)[0])
-    raise not_a_number(values[0].as_py(), f"row {row}", row)
+    raise not_a_number(values[0].as_py(), row)
 
 
 def as_arrow(column: Any) -> Any:
@@ -141,12 +142,13 @@ def parse_cells(cells: Any, name: str = "") -> pa.Array:
     except pa.ArrowInvalid:
         row = next(row for row, part in enumerate(parts) if not _are_numbers(part.values))
         text = given[row].as_py()
-        where = f"Column {name!r}, row {row}" if name else f"Row {row}"
+        problem = f"{text!r} is not a set of candidates; write 12.5|13.1 or [12.5, 13.1]."
         raise CandidateError(
-            f"{where}: {text!r} is not a set of candidates; write 12.5|13.1 or [12.5, 13.1].",
+            f"Column {name!r}, row {row}: {problem}" if name else f"Row {row}: {problem}",
             row=row,
             column=name or None,
             value=text,
+            problem=f"column {name!r}: {problem}" if name else problem,
         ) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,9 @@ Integers = NDArray[np.int64]
 Parts = tuple[Floats, Integers, Floats | None, NDArray[np.int32] | None, Integers | None]
 """Checked values, offsets, prior, slots and kept rows, as the properties of the same names have them."""
 
+Names = Callable[[int], Any]
+"""What gives the id of a row, for messages; only those that are named are looked up."""
+
 _NAMED = 5
 
 
@@ -40,7 +43,7 @@ class Flat(NamedTuple):
     sizes: Integers
     prior: Floats | None = None
     slots: NDArray[np.int32] | None = None
-    names: Sequence[Any] | None = None
+    names: Names | None = None
 
 
 def offsets_of(sizes: Integers) -> Integers:
@@ -74,7 +77,7 @@ def tidy_slots(slots: Integers | NDArray[np.int32] | None, offsets: Integers) ->
     return slots.astype(np.int32, copy=False)
 
 
-def name_rows(rows: Iterable[int] | Integers, names: Sequence[Any] | None = None) -> str:
+def name_rows(rows: Iterable[int] | Integers, names: Names | None = None) -> str:
     """Name the first few of some rows, and how many there are.
 
     >>> name_rows([4])
@@ -83,7 +86,7 @@ def name_rows(rows: Iterable[int] | Integers, names: Sequence[Any] | None = None
     'rows 10, 11, 12, 13, 14, ... (30 in all)'
     """
     found = list(rows)
-    shown = [str(row) if names is None else repr(names[int(row)]) for row in found[:_NAMED]]
+    shown = [str(row) if names is None else repr(names(int(row))) for row in found[:_NAMED]]
     more = f", ... ({len(found)} in all)" if len(found) > _NAMED else ""
     return f"row{'s' if len(found) > 1 else ''} {', '.join(shown)}{more}"
 
@@ -103,6 +106,7 @@ def checked(flat: Flat, empty: str) -> Parts:
             f"that is not finite); {remedy}.",
             row=_first(rows, names),
             value=value,
+            problem=f"a candidate is {kind}; {remedy}.",
         )
     kept = None
     if len(sizes) and sizes.min() == 0:
@@ -122,11 +126,11 @@ def checked(flat: Flat, empty: str) -> Parts:
     return values, offsets, prior, tidy_slots(slots, offsets), kept
 
 
-def _first(rows: Integers, names: Sequence[Any] | None) -> Any:
-    return int(rows[0]) if names is None else names[int(rows[0])]
+def _first(rows: Integers, names: Names | None) -> Any:
+    return int(rows[0]) if names is None else names(int(rows[0]))
 
 
-def _normalised(prior: Floats, offsets: Integers, kept: Integers | None, names: Sequence[Any] | None) -> Floats:
+def _normalised(prior: Floats, offsets: Integers, kept: Integers | None, names: Names | None) -> Floats:
     sizes, starts = np.diff(offsets), offsets[:-1]
 
     def check(wrong: Integers, problem: str, remedy: str) -> None:
@@ -135,6 +139,7 @@ def _normalised(prior: Floats, offsets: Integers, kept: Integers | None, names: 
             raise PriorError(
                 f"{len(rows)} of {len(sizes)} rows have a prior {problem}: {name_rows(rows, names)}. {remedy}",
                 row=_first(rows, names),
+                problem=f"it has a prior {problem}. {remedy}",
             )
 
     for problem, wrong in (("not finite", ~np.isfinite(prior)), ("negative", prior < 0)):

@@ -14,7 +14,7 @@ import numpy as np
 from plr.candidates.arrays import as_floats, check_readable, read_padded
 from plr.candidates.arrow import as_arrow, check_buffers, is_frame
 from plr.candidates.layout import Flat, Floats, Integers, name_rows, unshared
-from plr.errors import CandidateError, LengthError, ParameterError, PriorError, unknown_name
+from plr.errors import CandidateError, LengthError, ParameterError, PlrError, PriorError, unknown_name
 
 __all__ = ["columns_of", "read_columns", "read_long"]
 
@@ -47,6 +47,14 @@ def _column(columns: list[tuple[Any, Any]], name: Any) -> Any:
     return found[0]
 
 
+def _numbers(columns: list[tuple[Any, Any]], name: Any, what: str, error: type[PlrError] = CandidateError) -> Floats:
+    try:
+        return as_floats(_column(columns, name), f"{what} {name!r}", error)
+    except error as problem:
+        problem.column = name
+        raise
+
+
 def read_columns(table: Any, columns: Sequence[Any], prior: Sequence[Any] | None = None) -> Flat:
     """Read one candidate per named column; the prior is one column or one number for each."""
     if isinstance(columns, str) or not len(columns):
@@ -60,7 +68,7 @@ def read_columns(table: Any, columns: Sequence[Any], prior: Sequence[Any] | None
             f"{{parameter}} names a column twice: {list(columns)!r}.", parameter="columns", value=columns
         )
     content = list(columns_of(table))
-    candidates = [(name, as_floats(_column(content, name), f"Column {name!r}")) for name in columns]
+    candidates = [(name, _numbers(content, name, "Column")) for name in columns]
     padded = _stack(candidates)
     if prior is None:
         return read_padded(padded)
@@ -71,7 +79,7 @@ def read_columns(table: Any, columns: Sequence[Any], prior: Sequence[Any] | None
             value=prior,
         )
     if all(isinstance(entry, str) for entry in prior):
-        shares = [(name, as_floats(_column(content, name), f"Prior column {name!r}", PriorError)) for name in prior]
+        shares = [(name, _numbers(content, name, "Prior column", PriorError)) for name in prior]
         return read_padded(padded, _stack([candidates[0], *shares])[:, 1:])
     return read_padded(padded, as_floats(list(prior), "The prior", PriorError))
 
@@ -92,8 +100,8 @@ def read_long(table: Any, row: Any, value: Any, prior: Any = None, rows: Any = N
     """Read one candidate per line of a table that says which row each line belongs to."""
     content = list(columns_of(table))
     ids = _row_ids(_column(content, row), f"column {row!r}")
-    values = as_floats(_column(content, value), f"Column {value!r}")
-    shares = None if prior is None else as_floats(_column(content, prior), f"Column {prior!r}", PriorError)
+    values = _numbers(content, value, "Column")
+    shares = None if prior is None else _numbers(content, prior, "Column", PriorError)
     for name, column in ((value, values), (prior, shares)):
         if column is not None and column.shape != (len(ids),):
             raise LengthError(
@@ -104,20 +112,7 @@ def read_long(table: Any, row: Any, value: Any, prior: Any = None, rows: Any = N
     if np.any(codes[1:] < codes[:-1]):
         order = np.argsort(codes, kind="stable")
         values, shares = values[order], None if shares is None else shares[order]
-    return Flat(unshared(values, np.float64), sizes, shares, names=_Ids(names))
-
-
-class _Ids(Sequence[Any]):
-    """Row ids for error messages, turned into Python objects only where one is named."""
-
-    def __init__(self, names: Any) -> None:
-        self._names = names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._names[index].as_py()
+    return Flat(unshared(values, np.float64), sizes, shares, names=lambda number: names[number].as_py())
 
 
 def _row_ids(column: Any, what: str) -> Any:
@@ -164,10 +159,10 @@ def _codes(ids: Any, rows: Any) -> tuple[Integers, Any]:
         raise ParameterError("{parameter} names a row id twice; each row has one place.", parameter="rows")
     codes = pc.index_in(ids, value_set=names)
     if codes.null_count:
-        unknown = _Ids(ids.filter(codes.is_null()).unique())
+        unknown = ids.filter(codes.is_null()).unique().to_pylist()
         raise CandidateError(
-            f"The table has lines for {name_rows(range(len(unknown)), unknown)}, not among the {len(names)} row ids "
-            "in rows; add the ids or drop those lines.",
+            f"The table has lines for {name_rows(range(len(unknown)), unknown.__getitem__)}, not among the "
+            f"{len(names)} row ids in rows; add the ids or drop those lines.",
             row=unknown[0],
         )
     return cast(Integers, np.asarray(codes).astype(np.int64)), names
