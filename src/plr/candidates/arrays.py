@@ -125,22 +125,23 @@ def _objects_as_floats(array: NDArray[Any], what: str, error: type[PlrError]) ->
         row, column = [*index, None, None][:2]
         return row, column
 
-    wrong = _first_of_type(flat, lambda kind: kind is not type(None) and not _is_number(kind))
-    if wrong is None:
-        return _to_floats(flat, what, place, error).reshape(array.shape)
-    raise not_a_number(flat[wrong], *place(wrong), "" if what == "y" else what, error)
-
-
-def _first_of_type(flat: list[Any], wanted: Callable[[type], bool]) -> int | None:
-    """Return the place of the first item of a wanted type; types are few, items many."""
-    found = {kind for kind in set(map(type, flat)) if wanted(kind)}
-    return next(number for number, item in enumerate(flat) if type(item) in found) if found else None
+    return _to_floats(flat, what, place, error, gaps=True).reshape(array.shape)
 
 
 def _to_floats(
-    flat: list[Any], what: str, place: Callable[[int], tuple[Any, Any]], error: type[PlrError] = CandidateError
+    flat: list[Any],
+    what: str,
+    place: Callable[[int], tuple[Any, Any]],
+    error: type[PlrError] = CandidateError,
+    *,
+    gaps: bool = False,
 ) -> Floats:
-    """Convert a list of numbers and None; ``place`` says in which row and column an entry is."""
+    """Convert a list of numbers, and of None where there may be ``gaps``; ``place`` gives an entry's row and column."""
+    # Types are few, items many.
+    wrong = {kind for kind in set(map(type, flat)) if not (_is_number(kind) or (gaps and kind is type(None)))}
+    if wrong:
+        number = next(number for number, item in enumerate(flat) if type(item) in wrong)
+        raise not_a_number(flat[number], *place(number), "" if what == "y" else what, error)
     try:
         return np.array(flat, dtype=np.float64)
     except OverflowError:
@@ -238,10 +239,7 @@ def read_lists(lists: Iterable[Any]) -> Flat:
     def place(number: int) -> tuple[int, None]:
         return int(rows_of(np.array([number]), sizes)[0]), None
 
-    wrong = _first_of_type(flat, lambda kind: not _is_number(kind))
-    if wrong is not None:
-        raise not_a_number(flat[wrong], *place(wrong))
-    return Flat(_to_floats(flat, "The target", place), sizes)
+    return Flat(_to_floats(flat, "y", place), sizes)
 
 
 def _check_rows(rows: list[Any]) -> None:
