@@ -60,9 +60,9 @@ def evaluate_command(
 
     Example: plr evaluate model.plr test.parquet --truth true_value
     """
-    from plr.cli.common import spelled_as_options
+    from plr.cli.common import warnings_as_notes
 
-    with spelled_as_options():
+    with warnings_as_notes():
         found = evaluate(model, data, truth, target=target, prior=prior, interval=interval, trust=trust, module=module)
     if as_json:
         typer.echo(json.dumps(found))

@@ -150,7 +150,7 @@ def fit_command(
 
     Example: plr fit readings.csv --target value -o model.plr --identified answers.csv
     """
-    from plr.cli.common import spelled_as_options
+    from plr.cli.common import warnings_as_notes
     from plr.cli.fit_folder import Resources, tell_done
     from plr.cli.options import parse_options
 
@@ -158,7 +158,7 @@ def fit_command(
     parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start}
     if effort is not None:
         parts["effort"] = effort
-    with spelled_as_options():
+    with warnings_as_notes():
         done = fit(
             data,
             out,

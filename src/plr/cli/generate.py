@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,17 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["generate_command"]
-
-# How messages about parameters read to somebody who typed options.
-_SPELLINGS = {
-    "random_state": "--seed",
-    "false_labels": "--false-labels",
-    "set_size": "--set-size",
-    "missing is": "--missing is",
-    "missing must": "--missing must",
-    "Use missing=0": "Use --missing 0",
-    "pass span=(low, high)": "say --option 'span=[0,10]', for one from 0 to 10",
-}
 
 
 def generate_command(
@@ -70,19 +57,18 @@ def generate_command(
     from plr.cli.streams import tell_written
     from plr.cli.tables import carries_recipe
 
-    with _spelled_as_options():
-        made = generate(
-            data,
-            target,
-            out,
-            false_labels=false_labels,
-            set_size=set_size,
-            mechanism=mechanism,
-            options=parse_options(option or [], "spread=0.2", texts=False),
-            missing=missing,
-            seed=seed,
-            truth_column=truth_column,
-        )
+    made = generate(
+        data,
+        target,
+        out,
+        false_labels=false_labels,
+        set_size=set_size,
+        mechanism=mechanism,
+        options=parse_options(option or [], "spread=0.2", texts=False),
+        missing=missing,
+        seed=seed,
+        truth_column=truth_column,
+    )
     if as_json:
         typer.echo(json.dumps(made))
         return
@@ -209,20 +195,6 @@ def _is_same_file(one: Path, other: Path) -> bool:
         return one.expanduser().samefile(other)
     except OSError:
         return False
-
-
-@contextmanager
-def _spelled_as_options() -> Iterator[None]:
-    """Let messages about parameters speak of the options that set them."""
-    from plr.errors import ParameterError
-
-    try:
-        yield
-    except ParameterError as error:
-        text = str(error)
-        for parameter, option in _SPELLINGS.items():
-            text = text.replace(parameter, option)
-        raise ParameterError(text) from error
 
 
 def _features(table: pa.Table, target: str, mechanism: str) -> NDArray[np.float64] | None:

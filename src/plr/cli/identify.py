@@ -62,10 +62,10 @@ def identify_command(
 
     Example: plr identify model.plr readings.csv --doubtful 20
     """
-    from plr.cli.common import spelled_as_options
+    from plr.cli.common import warnings_as_notes
     from plr.cli.streams import tell_written
 
-    with spelled_as_options():
+    with warnings_as_notes():
         done = identify(
             model,
             data,

@@ -61,10 +61,10 @@ def predict_command(
 
     Example: plr predict model.plr new.csv -o predicted.csv --interval 0.9
     """
-    from plr.cli.common import spelled_as_options
+    from plr.cli.common import warnings_as_notes
     from plr.cli.streams import tell_written
 
-    with spelled_as_options():
+    with warnings_as_notes():
         done = predict(
             model,
             data,

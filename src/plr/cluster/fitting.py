@@ -153,7 +153,9 @@ class OnRay:
         if size.cpus < self.workers + 1:
             raise ClusterError(
                 f"{self.workers} workers need {self.workers + 1} CPUs, one of them for reading, and the cluster has "
-                f"{size}; ask for fewer with --workers."
+                f"{size}; ask for fewer with {{parameter}}.",
+                parameter="workers",
+                value=self.workers,
             )
 
 
