@@ -111,7 +111,7 @@ def _start(ray: Any, cpus: int | None, gpus: int | None) -> None:
 
 def _connect(ray: Any, address: str) -> None:
     # Nothing interrupts Ray's own attempt, neither a limit of ours nor Ctrl-C, so that another process makes the first.
-    told = "start one (ray start --head), name another, or leave --address out for a cluster on this machine."
+    remedy = "start one (ray start --head), name another, or leave --address out for a cluster on this machine."
     seconds = _SECONDS_FOR_A_CLIENT if "://" in address else _SECONDS_TO_CONNECT
     try:
         trial = subprocess.run(
@@ -124,16 +124,16 @@ def _connect(ray: Any, address: str) -> None:
         )
     except subprocess.TimeoutExpired:
         raise ClusterError(
-            f"No Ray cluster answers at {address!r} within {seconds:.0f} s; {told} One that asks for a token answers "
+            f"No Ray cluster answers at {address!r} within {seconds:.0f} s; {remedy} One that asks for a token answers "
             f"where RAY_AUTH_MODE=token is set."
         ) from None
     if trial.returncode:
         lines = trial.stderr.strip().splitlines() or ["no reason given"]
-        raise ClusterError(f"Ray cannot connect to {address!r} ({lines[-1].strip()}); {told}")
+        raise ClusterError(f"Ray cannot connect to {address!r} ({lines[-1].strip()}); {remedy}")
     try:
         ray.init(address=address, **_QUIET)
     except Exception as error:
-        raise ClusterError(f"Ray cannot connect to {address!r} ({_first_line(str(error))}); {told}") from error
+        raise ClusterError(f"Ray cannot connect to {address!r} ({_first_line(str(error))}); {remedy}") from error
 
 
 def _first_line(text: str) -> str:
