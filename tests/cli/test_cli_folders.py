@@ -18,7 +18,7 @@ from plr.cli import main
 from plr.cli.tables import read_candidates, read_recipe, read_table
 from plr.generation import MECHANISMS, resolve_options
 from plr.persistence import read_manifest
-from plr.streaming import hiding
+from plr.streaming import generate_candidates
 from plr.streaming.folder import Folder
 
 ROWS = 3_000
@@ -286,15 +286,15 @@ class TestErrors:
 
 KILLED = """
     import os, signal, sys
-    from plr.streaming.parts import Part
+    from plr.streaming.formats import TableFile
     from plr.cli import command
-    finish, done = Part.finish, []
+    finish, done = TableFile.finish, []
     def kill(self, notes=None):
         if len(done) == 2:
             os.kill(os.getpid(), signal.SIGKILL)
         done.append(self)
         finish(self, notes)
-    Part.finish = kill
+    TableFile.finish = kill
     sys.argv = ["plr", *{arguments!r}]
     command()
 """
@@ -349,8 +349,8 @@ class TestGenerate:
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_candidates_are_those_of_blocks_whatever_the_files(self, run, folder, monkeypatch, mechanism):
-        monkeypatch.setattr(hiding, "BLOCK_ROWS", 700)
-        monkeypatch.setattr(hiding, "SAMPLE_ROWS", 500)
+        monkeypatch.setattr(generate_candidates, "BLOCK_ROWS", 700)
+        monkeypatch.setattr(generate_candidates, "SAMPLE_ROWS", 500)
         options = ("--target", "true", "--mechanism", mechanism, "--truth-column", "t", "--seed", 3)
         told, _ = run("generate", "labels", *options, "-o", "out")
         monkeypatch.setattr("plr.streaming.folder.BATCH_ROWS", 90)
@@ -381,8 +381,8 @@ class TestGenerate:
             assert sets[np.arange(block, min(block + 700, ROWS))] == expected
 
     def test_very_many_labels_are_drawn_from_a_sample(self, run, folder, monkeypatch):
-        monkeypatch.setattr(hiding, "BLOCK_ROWS", 700)
-        monkeypatch.setattr(hiding, "MOST_LABELS", 1_000)
+        monkeypatch.setattr(generate_candidates, "BLOCK_ROWS", 700)
+        monkeypatch.setattr(generate_candidates, "MOST_LABELS", 1_000)
         told, _ = run("generate", "labels", "--target", "true", "--mechanism", "marginal", "-o", "out.parquet")
         assert "Taken from a sample of 998 rows: pool." in told
         sets = read_candidates(read_table(folder / "out.parquet"), ["true"])

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from plr.columns import Features
+    from plr.streaming.engine import Engine
     from plr.streaming.folder import Folder
     from plr.streaming.survey import Survey
-    from plr.streaming.training import Engine
 
 __all__ = ["ENGINES", "Resources", "fit_folder", "folder_to_stream", "read_folder", "tell_done"]
 
@@ -269,19 +269,19 @@ def tell_done(done: dict[str, Any], out: Path) -> None:
 
 @contextmanager
 def _engine(resources: Resources) -> Iterator[Engine]:
-    from plr.streaming.training import Here
+    from plr.streaming.engine import LocalEngine
 
     if resources.engine == "local":
-        yield Here()
+        yield LocalEngine()
         return
     from plr.cluster.session import import_ray, session
 
     import_ray()
-    from plr.cluster.fitting import OnRay, local_cpus
+    from plr.cluster.ray_engine import RayEngine, local_cpus
 
     workers = resources.workers or 2
     with session(resources.address, cpus=local_cpus(workers)):
-        yield OnRay(workers)
+        yield RayEngine(workers)
 
 
 def _scratch(out: Path, resources: Resources) -> Path:

@@ -144,7 +144,7 @@ def _generate_folder(
     from plr.cli.streams import Stream
     from plr.cli.tables import with_recipe
     from plr.errors import ParameterError
-    from plr.streaming.hiding import settle
+    from plr.streaming.generate_candidates import plan_generation
     from plr.streaming.writing import is_folder_output
 
     check_different(**{"DATA": data, "--out": out})
@@ -158,13 +158,13 @@ def _generate_folder(
         )
     given = {name: value for name, value in settings.items() if name != "random_state"}
     with working("Looking at the labels") as tell:
-        hiding = settle(folder, target, given, settings["random_state"], tell)
-    told = hiding.describe()
+        generation = plan_generation(folder, target, given, settings["random_state"], tell)
+    told = generation.describe()
     made = {**made, **told, "options": {**made["options"], **told["options"]}}
     schema = folder.schema.set(folder.schema.get_field_index(target), pa.field(target, pa.list_(pa.float64())))
     schema = pa.schema([*schema, *truth], metadata=folder.schema.metadata)
     stream = dataclasses.replace(stream, schema=with_recipe(schema, made))
-    done = stream.write("Hiding the labels", hiding.pieces(truth_column))
+    done = stream.write("Hiding the labels", generation.pieces(truth_column))
     candidates = int(done.pop("counts").get("candidates", 0))
     return {**done, "candidates": candidates, "recipe": made}
 
