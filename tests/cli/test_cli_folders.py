@@ -286,15 +286,15 @@ class TestErrors:
 
 KILLED = """
     import os, signal, sys
-    from plr.streaming.parts import Part
+    from plr.streaming.formats import TableFile
     from plr.cli import command
-    finish, done = Part.finish, []
+    finish, done = TableFile.finish, []
     def kill(self, notes=None):
         if len(done) == 2:
             os.kill(os.getpid(), signal.SIGKILL)
         done.append(self)
         finish(self, notes)
-    Part.finish = kill
+    TableFile.finish = kill
     sys.argv = ["plr", *{arguments!r}]
     command()
 """

@@ -69,7 +69,7 @@ def test_recipe_comes_back(tmp_path):
 
 def test_json_lines_have_no_nan(tmp_path):
     write_table(pa.table({"a": [np.nan, 1.0]}), tmp_path / "t.jsonl")
-    assert (tmp_path / "t.jsonl").read_text() == '{"a": null}\n{"a": 1.0}\n'
+    assert (tmp_path / "t.jsonl").read_text() == '{"a":null}\n{"a":1.0}\n'
 
 
 def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):

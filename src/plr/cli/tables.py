@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +19,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 
+from plr.atomic_file import atomic_file
 from plr.columns.candidates import read_candidates
 from plr.errors import DataError, DataNotFoundError, ParameterError, unknown_name
 from plr.sources.files import format_of, read_table, read_table_and_texts
@@ -138,18 +138,8 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], recipe: Mapping[s
     if recipe is not None:
         table = table.replace_schema_metadata(with_recipe(table.schema, recipe).metadata)
     writer = _WRITERS[format_of(path)]
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        with temporary.open("xb") as file:
-            writer(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except (OSError, pa.ArrowException) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise DataError(f"{path} cannot be written: {reason}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with atomic_file(path, also=(pa.ArrowException,)) as file:
+        writer(table, file)
 
 
 def write_csv(table: pa.Table, file: BinaryIO) -> None:

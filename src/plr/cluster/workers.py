@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import tempfile
@@ -15,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from plr.atomic_file import write_json
 from plr.cluster.session import import_ray
-from plr.errors import PlrError
+from plr.errors import DataError, PlrError
 from plr.streaming.network import LaneTraining
 from plr.streaming.scratch import read_state, write_state
-from plr.streaming.shuffled import ShuffledCopy, write_text
+from plr.streaming.shuffled import ShuffledCopy
 from plr.streaming.training import NetworkJob
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def _own_errors(told: Path) -> Iterator[bool]:
         raise
     except Exception as error:
         if isinstance(error, PlrError):
-            write_text(place, json.dumps([type(error).__name__, str(error)]))
+            write_json(place, [type(error).__name__, str(error)])
         else:
             where = traceback.format_exception_only(error)[-1].strip()
-            write_text(place, json.dumps(["ClusterError", f"Training on the cluster failed: {where}"]))
+            write_json(place, ["ClusterError", f"Training on the cluster failed: {where}"])
         raise
 
 
@@ -181,8 +181,8 @@ class _Teller:
         """Say so, but not too often."""
         if time.monotonic() - self._spoken > SECONDS_BETWEEN_LOOKS:
             self._spoken = time.monotonic()
-            with suppress(OSError):
-                write_text(self._told, json.dumps([done, total, loss]))
+            with suppress(DataError):
+                write_json(self._told, [done, total, loss])
 
 
 class _Clock(_Teller):

@@ -4,37 +4,90 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, Protocol
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from plr.atomic_file import AtomicFile, write_errors
 from plr.sources.json_lines import json_lines
 
-__all__ = ["WRITERS", "Writer", "lists_as_cells"]
+__all__ = ["WRITERS", "TableFile", "TableWriter", "lists_as_cells"]
 
 # A row group is written when it has so many rows, or is as large as this.
 _GROUP_ROWS, _GROUP_BYTES = 65_536, 64 << 20
 
 
-class Writer(Protocol):
-    """Writes tables of one schema into a file, one below the other."""
+class TableFile:
+    """A file of rows in the making: complete, or not there.
+
+    Parameters
+    ----------
+    path : Path
+        Replaced by `finish` if it exists.
+    kind : str
+        Its format.
+    schema : pyarrow.Schema
+        Of all tables that will be written.
+    """
+
+    def __init__(self, path: Path, kind: str, schema: pa.Schema) -> None:
+        self.path = path
+        with self._errors():
+            self._file = AtomicFile(path)
+            try:
+                self._writer = WRITERS[kind](self._file.file, schema)
+            except BaseException:
+                self._file.discard()
+                raise
 
     def write(self, table: pa.Table) -> None:
         """Add some rows."""
+        with self._errors():
+            self._writer.write(table)
 
-    def finish(self, notes: Mapping[str, str]) -> None:
+    def finish(self, notes: Mapping[str, str] | None = None) -> None:
+        """Put the file in its place; a Parquet file keeps the notes in its metadata."""
+        with self._errors():
+            self._writer.finish(notes or {})
+            self._file.commit()
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._writer.abandon()
+        self._file.discard()
+
+    def _errors(self) -> contextlib.AbstractContextManager[None]:
+        return write_errors(self.path, also=(pa.ArrowException,))
+
+
+class TableWriter:
+    """Writes tables of one schema into an open file, one below the other."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def write(self, table: pa.Table) -> None:
+        """Add some rows."""
+        self._writer.write_table(table)
+
+    def finish(self, notes: Mapping[str, str]) -> None:  # noqa: ARG002
         """Write what is left; Parquet files keep the notes beside the rows."""
+        self._writer.close()
 
     def abandon(self) -> None:
         """Let go of a file that will not be finished."""
+        # Left open, the writer would be closed when it is collected, after the file, and complain.
+        with contextlib.suppress(OSError, ValueError, pa.ArrowException):
+            self._writer.close()
 
 
-class _Parquet:
+class _Parquet(TableWriter):
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
-        self._writer = pyarrow.parquet.ParquetWriter(file, schema)
+        super().__init__(pyarrow.parquet.ParquetWriter(file, schema))
         self._waiting: list[pa.Table] = []
 
     def write(self, table: pa.Table) -> None:
@@ -50,49 +103,36 @@ class _Parquet:
             self._writer.add_key_value_metadata(dict(notes))
         self._writer.close()
 
-    def abandon(self) -> None:
-        _close(self._writer)
-
     def _write_group(self) -> None:
         group = pa.concat_tables(self._waiting)
         self._waiting = []
         self._writer.write_table(group, row_group_size=max(group.num_rows, 1))
 
 
-class _Feather:
+class _Feather(TableWriter):
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
         # Batches may come with different dictionaries, and a Feather file has one for each column.
         self._schema = pa.schema([_spelled_out(field) for field in schema], metadata=schema.metadata)
         compression = "lz4" if pa.Codec.is_available("lz4") else None
         options = pa.ipc.IpcWriteOptions(compression=compression)
-        self._writer = pa.ipc.new_file(file, self._schema, options=options)
+        super().__init__(pa.ipc.new_file(file, self._schema, options=options))
 
     def write(self, table: pa.Table) -> None:
         self._writer.write_table(table.cast(self._schema))
 
-    def finish(self, notes: Mapping[str, str]) -> None:  # noqa: ARG002
-        self._writer.close()
 
-    def abandon(self) -> None:
-        _close(self._writer)
-
-
-class _Csv:
+class _Csv(TableWriter):
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
-        self._writer = pyarrow.csv.CSVWriter(file, lists_as_cells(schema.empty_table()).schema)
+        super().__init__(pyarrow.csv.CSVWriter(file, lists_as_cells(schema.empty_table()).schema))
 
     def write(self, table: pa.Table) -> None:
         self._writer.write_table(lists_as_cells(table))
 
-    def finish(self, notes: Mapping[str, str]) -> None:  # noqa: ARG002
-        self._writer.close()
 
-    def abandon(self) -> None:
-        _close(self._writer)
-
-
-class _JsonLines:
+class _JsonLines(TableWriter):
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:  # noqa: ARG002
+        # Whoever opened the file closes it.
+        super().__init__(None)
         self._file = file
 
     def write(self, table: pa.Table) -> None:
@@ -105,7 +145,7 @@ class _JsonLines:
         pass
 
 
-WRITERS: dict[str, Callable[[BinaryIO, pa.Schema], Writer]] = {
+WRITERS: dict[str, Callable[[BinaryIO, pa.Schema], TableWriter]] = {
     "parquet": _Parquet,
     "feather": _Feather,
     "csv": _Csv,
@@ -130,9 +170,3 @@ def lists_as_cells(table: pa.Table) -> pa.Table:
 
 def _spelled_out(field: pa.Field) -> pa.Field:
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-
-
-def _close(writer: Any) -> None:
-    # Left open, it would be closed at its end, after the file, and complain.
-    with contextlib.suppress(OSError, ValueError, pa.ArrowException):
-        writer.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -14,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plr.atomic_file import atomic_file, remove_unfinished, write_json
 from plr.errors import DataError
-from plr.streaming.shuffled import write_text
 
 __all__ = ["BusyError", "Scratch", "read_state", "write_state"]
 
@@ -62,7 +61,8 @@ class Scratch:
                     )
                 if not self.taken_up:
                     self._clear()
-            write_text(mark, told)
+            remove_unfinished(path.glob(".*.part"))
+            write_json(mark, identity)
         except OSError as error:
             raise DataError(f"The folder {path} cannot be used: {error.strerror}.") from error
 
@@ -134,15 +134,9 @@ def _flat(told: Any) -> dict[str, Any]:
 
 
 def write_state(path: Path, state: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays to a file, whole or not at all."""
-    content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **state)
-    temporary = path.with_name(f".{path.name}")
-    with temporary.open("wb") as file:
-        file.write(content.getbuffer())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    """Write arrays to a file."""
+    with atomic_file(path) as file:
+        np.savez(file, allow_pickle=False, **state)
 
 
 def read_state(path: Path) -> dict[str, NDArray[Any]] | None:

@@ -12,7 +12,6 @@ Arrow's, in which each lane of each chunk has a record batch of its own.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -24,10 +23,11 @@ import pyarrow as pa
 import pyarrow.ipc
 from numpy.typing import NDArray
 
+from plr.atomic_file import atomic_file, write_json
 from plr.candidates import CandidateSets
 from plr.errors import DataError
 
-__all__ = ["Prepared", "Shape", "ShuffledCopy", "plan_shape", "space_for", "write_part", "write_text"]
+__all__ = ["Prepared", "Shape", "ShuffledCopy", "plan_shape", "space_for", "write_part"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -120,18 +120,8 @@ def write_part(folder: Path, part: int, shape: Shape, rows: Iterable[Prepared]) 
     runs = []
     for number, run in enumerate(_gathered(rows, shape.run_rows)):
         runs.append(_write_run(folder, f"run-{part:05d}-{number:03d}.arrow", run, shape, [part, number]))
-    write_text(done, json.dumps(runs))
+    write_json(done, runs)
     return runs
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file, whole or not at all."""
-    temporary = path.with_name(f".{path.name}")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 class ShuffledCopy:
@@ -158,7 +148,7 @@ class ShuffledCopy:
     @classmethod
     def complete(cls, folder: Path, shape: Shape, runs: list[dict[str, Any]]) -> ShuffledCopy:
         """Say that all parts of a copy are there."""
-        write_text(folder / "copy.json", json.dumps({"shape": asdict(shape), "runs": runs}))
+        write_json(folder / "copy.json", {"shape": asdict(shape), "runs": runs})
         return cls(folder)
 
     @staticmethod
@@ -254,18 +244,12 @@ def _write_run(folder: Path, name: str, rows: Prepared, shape: Shape, number: li
     drawn = random.permutation(count)
     rows = _taken(rows, drawn[np.argsort((np.arange(count) + offset) % cells, kind="stable")])
     ends = np.cumsum(_dealt(count, offset, cells))
-    temporary = folder / f".{name}"
-    try:
-        with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, shape.schema) as writer:
-            for first, last in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
-                writer.write_batch(_record_batch(rows, first, last, shape))
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(folder / name)
-    except OSError as error:
-        raise DataError(f"The shuffled copy of the rows cannot be written to {folder}: {error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        atomic_file(folder / name, "The shuffled copy of the rows") as file,
+        pa.ipc.new_file(file, shape.schema) as writer,
+    ):
+        for first, last in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+            writer.write_batch(_record_batch(rows, first, last, shape))
     return {"name": name, "rows": count, "offset": offset}
 
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import plr
+from plr.atomic_file import is_unfinished, remove_unfinished
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.sources.files import FORMATS, format_of
 from plr.streaming.folder import File, Folder
-from plr.streaming.formats import WRITERS, Writer
-from plr.streaming.parts import Part, clear_parts, is_part
+from plr.streaming.formats import WRITERS, TableFile, TableWriter
 
 __all__ = ["Counts", "Mirror", "OneFile", "Output", "Stdout", "check_apart", "is_folder_output", "open_output"]
 
@@ -54,23 +54,19 @@ class Output(ABC):
         """Begin; all tables will have this schema."""
 
     @abstractmethod
-    def begin(self, file: File) -> None:
+    def write(self, table: pa.Table) -> None:
+        """Write some rows of the input file that was begun last."""
+
+    def begin(self, file: File) -> None:  # noqa: B027
         """Begin with the rows of an input file."""
 
-    @abstractmethod
-    def write(self, table: pa.Table) -> None:
-        """Write some of its rows."""
-
-    @abstractmethod
-    def end(self, counts: Counts) -> None:
+    def end(self, counts: Counts) -> None:  # noqa: B027
         """Be done with it."""
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Put everything in its place."""
 
-    @abstractmethod
-    def abandon(self) -> None:
+    def abandon(self) -> None:  # noqa: B027
         """Leave nothing half-written behind."""
 
 
@@ -80,33 +76,27 @@ class OneFile(Output):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path, self._kind = path, format_of(path)
-        self._part: Part | None = None
+        self._open_file: TableFile | None = None
 
     def open(self, schema: pa.Schema) -> None:
         """Begin the file."""
-        clear_parts(path for path in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.part") if is_part(path))
-        self._part = Part(self.path, self._kind, schema)
-
-    def begin(self, file: File) -> None:
-        """Go on below the rows of other files."""
+        remove_unfinished(self.path.parent.glob(f".{glob.escape(self.path.name)}.*.part"))
+        self._open_file = TableFile(self.path, self._kind, schema)
 
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
-        assert self._part is not None
-        self._part.write(table)
-
-    def end(self, counts: Counts) -> None:
-        """Wait for the rows of other files."""
+        assert self._open_file is not None
+        self._open_file.write(table)
 
     def close(self) -> None:
         """Put the file in its place."""
-        assert self._part is not None
-        self._part.finish()
+        assert self._open_file is not None
+        self._open_file.finish()
 
     def abandon(self) -> None:
         """Remove it."""
-        if self._part is not None:
-            self._part.abandon()
+        if self._open_file is not None:
+            self._open_file.abandon()
 
 
 class Stdout(Output):
@@ -115,31 +105,22 @@ class Stdout(Output):
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__()
         self._stream = stream
-        self._writer: Writer | None = None
+        self._writer: TableWriter | None = None
 
     def open(self, schema: pa.Schema) -> None:
         """Wait for the first rows: until then nothing is written, not even the names of the columns."""
         self._schema = schema
-
-    def begin(self, file: File) -> None:
-        """Go on below the rows of other files."""
 
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
         self._writer = self._writer or WRITERS["csv"](self._stream, self._schema)
         self._writer.write(table)
 
-    def end(self, counts: Counts) -> None:
-        """Wait for the rows of other files."""
-
     def close(self) -> None:
         """Write what is left."""
         if self._writer is not None:
             self._writer.finish({})
         self._stream.flush()
-
-    def abandon(self) -> None:
-        """Write no more."""
 
 
 class Mirror(Output):
@@ -163,7 +144,7 @@ class Mirror(Output):
         self.path = path
         self._files = folder.files
         self._made = {"plr": plr.__version__, **made}
-        self._part: Part | None = None
+        self._open_file: TableFile | None = None
         self._folders: list[Path] = []
         if path.is_dir():
             self._look()
@@ -175,10 +156,8 @@ class Mirror(Output):
     def open(self, schema: pa.Schema) -> None:
         """Remove what a run that was killed left behind."""
         self._schema = schema
-        if self.path.is_dir():
-            busy = clear_parts(path for path in self.path.rglob(".*.part") if is_part(path))
-            if busy is not None:
-                raise ParameterError(f"Another process is writing into {self.path} at this moment; wait for it.")
+        if self.path.is_dir() and remove_unfinished(self.path.rglob(".*.part")) is not None:
+            raise ParameterError(f"Another process is writing into {self.path} at this moment; wait for it.")
 
     def begin(self, file: File) -> None:
         """Begin the file of the same name; columns that folders' names give are not repeated in it."""
@@ -186,26 +165,23 @@ class Mirror(Output):
         self._make(path.parent)
         self._file, self._keys = file, {name for name, _ in file.keys}
         kept = pa.schema([field for field in self._schema if field.name not in self._keys], self._schema.metadata)
-        self._part = Part(path, "parquet", kept)
+        self._open_file = TableFile(path, "parquet", kept)
 
     def write(self, table: pa.Table) -> None:
         """Write some of its rows."""
-        assert self._part is not None
-        self._part.write(table.drop_columns(sorted(self._keys)) if self._keys else table)
+        assert self._open_file is not None
+        self._open_file.write(table.drop_columns(sorted(self._keys)) if self._keys else table)
 
     def end(self, counts: Counts) -> None:
         """Put the file in its place."""
-        assert self._part is not None
-        self._part.finish({_MADE: json.dumps(self._stamp(self._file)), _COUNTS: json.dumps(dict(counts))})
-        self._part = None
-
-    def close(self) -> None:
-        """Every file is in its place already."""
+        assert self._open_file is not None
+        self._open_file.finish({_MADE: json.dumps(self._stamp(self._file)), _COUNTS: json.dumps(dict(counts))})
+        self._open_file = None
 
     def abandon(self) -> None:
         """Remove what is not finished; finished files stay, and the next run goes on after them."""
-        if self._part is not None:
-            self._part.abandon()
+        if self._open_file is not None:
+            self._open_file.abandon()
         for folder in reversed(self._folders):
             # One that holds a finished file stays.
             with contextlib.suppress(OSError):
@@ -219,7 +195,7 @@ class Mirror(Output):
         expected = {file.name: file for file in self._files}
         if not os.access(self.path, os.W_OK):
             raise DataError(f"Nothing may be written into the folder {self.path}: permission denied.")
-        for found in sorted(path for path in self.path.rglob("*") if not path.is_dir() and not is_part(path)):
+        for found in sorted(path for path in self.path.rglob("*") if not path.is_dir() and not is_unfinished(path)):
             name = found.relative_to(self.path).as_posix()
             stamp, counts = _read_stamp(found)
             if name not in expected or stamp is None:

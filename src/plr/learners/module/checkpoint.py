@@ -6,16 +6,14 @@ digests, and any difference is refused by name. It holds tensors, numbers and te
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from plr.atomic_file import atomic_file, write_errors
 from plr.errors import DataError
 
 __all__ = ["read_checkpoint", "told_apart", "write_checkpoint"]
@@ -25,22 +23,11 @@ _PARTS = {"module", "criterion", "optimizer", "scheduler", "progress"}
 
 
 def write_checkpoint(path: Path, identity: Mapping[str, str], state: Mapping[str, Any]) -> None:
-    """Write a checkpoint under a temporary name, and give it its own when it is on the disk."""
-    temporary = ""
-    try:
+    """Write a checkpoint in place of an earlier one."""
+    with write_errors(path, "The checkpoint"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            torch.save({"format": _FORMAT, "identity": dict(identity), "state": _plain(state)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except OSError as error:
-        raise DataError(f"The checkpoint {path} cannot be written: {error.strerror}.") from error
-    finally:
-        if temporary:
-            with suppress(OSError):
-                Path(temporary).unlink(missing_ok=True)
+    with atomic_file(path, "The checkpoint") as file:
+        torch.save({"format": _FORMAT, "identity": dict(identity), "state": _plain(state)}, file)
 
 
 def read_checkpoint(path: Path, identity: Mapping[str, str]) -> dict[str, Any] | None:
