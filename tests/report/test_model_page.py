@@ -10,6 +10,7 @@ import pytest
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import DataError, ParameterError
+from plr.label_matching import true_candidates
 from plr.report import training_rows, write_model_page
 from plr.report.charts import Chart, ticks
 from plr.report.facts import find_facts
@@ -17,7 +18,6 @@ from plr.report.importance import Importance, measure_importance
 from plr.report.model_page import ModelContent, render_model_page
 from plr.report.model_table import rows_as_json, rows_section
 from plr.report.rows import Rows, make_rows
-from plr.report.truths import true_candidates
 from support.made_models import ESCAPE, HOSTILE, make_content, make_problem
 
 

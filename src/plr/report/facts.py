@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from plr.errors import ParameterError
 from plr.identification import DOUBTFUL, SETTLED
 from plr.intervals import Calibration
+from plr.label_matching import true_candidates
 from plr.report.rows import Rows
-from plr.report.truths import true_candidates
 
 __all__ = ["STATES", "Checks", "Facts", "find_facts", "half_width", "state_of", "states_of"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plr.identification import DOUBTFUL, SETTLED
+from plr.label_matching import NEVER_AMONG, is_overconfident
 from plr.report.charts import shown
 from plr.report.facts import Checks, Facts, half_width
 from plr.report.html import Markup, element, join
@@ -23,7 +24,6 @@ from plr.report.model_charts import (
 from plr.report.model_made import made
 from plr.report.model_page import ModelContent
 from plr.report.model_table import rows_section
-from plr.report.truths import NEVER_AMONG, promises_too_much
 from plr.training import effort_of_folds
 
 __all__ = ["sections_of"]
@@ -158,7 +158,7 @@ def _next_steps(content: ModelContent, facts: Facts | None) -> Markup:
         wrong = (
             facts.checks is not None
             and facts.checks.right is not None
-            and promises_too_much(facts.expected or 0.0, facts.checks.right, facts.checks.several)
+            and is_overconfident(facts.expected or 0.0, facts.checks.right, facts.checks.several)
         )
         if wrong:
             steps.append(

@@ -74,8 +74,8 @@ class FolderFit:
         Rows of the sample.
     copied : int
         Bytes of the shuffled copy.
-    taken_up : bool
-        Whether a fit that had been stopped went on.
+    resumed : bool
+        Whether a fit that had been stopped was resumed.
     """
 
     model: PartialLabelRegressor
@@ -83,7 +83,7 @@ class FolderFit:
     held: int
     sample: int
     copied: int
-    taken_up: bool = False
+    resumed: bool = False
 
 
 def fit_folder(

@@ -20,8 +20,9 @@ from plr.learners.starts import DensityStart, Start
 from plr.preprocessing.columns import Columns
 from plr.preprocessing.encoding import Encoding
 from plr.preprocessing.scaling import Affine, rescaled
+from plr.sources.folder import Folder
+from plr.sources.source import File
 from plr.streaming.ahead import ahead
-from plr.streaming.folder import File, Folder
 from plr.streaming.rows import Reading, Rows
 from plr.streaming.shuffled import Prepared, Shape, write_part
 from plr.streaming.survey import Survey, matrix, survey
