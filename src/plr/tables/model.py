@@ -104,7 +104,9 @@ class TableModel:
     def __repr__(self) -> str:
         return f"TableModel({self.regressor!r})"
 
-    def __str__(self) -> str:
+    @property
+    def name(self) -> str:
+        """What messages call it: its file, where it was loaded from one."""
         return "The model" if self.path is None else str(self.path)
 
     @property
@@ -368,7 +370,7 @@ class TableModel:
             )
         if interval is not None and self._fitted().regressor.calibration_ is None:
             raise NotFittedError(
-                f"{self} cannot give intervals, since it was fitted without; fit it again, by plr fit without "
+                f"{self.name} cannot give intervals, since it was fitted without; fit it again, by plr fit without "
                 "--no-intervals, or call calibrate() before it is saved."
             )
         source = open_source(data)
@@ -495,7 +497,7 @@ class TableModel:
         columns = split_columns(asked, names, source) or list(self.target)
         if not columns:
             raise ParameterError(
-                f"{self} does not say which column holds the candidates; name it with {front.option('target')}."
+                f"{self.name} does not say which column holds the candidates; name it with {front.option('target')}."
             )
         absent = [name for name in columns if name not in names]
         if absent and asked is None:
