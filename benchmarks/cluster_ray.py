@@ -17,7 +17,7 @@ import pyarrow.parquet
 from folder_data import TARGET, TRUTH, make_folder, make_test
 from plr.cluster.fitting import OnRay, local_cpus
 from plr.cluster.session import session
-from plr.columns import learn_features
+from plr.columns.features import learn_features
 from plr.learners import MLP
 from plr.regressor import PartialLabelRegressor
 from plr.sources.folder import Folder

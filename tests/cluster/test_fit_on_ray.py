@@ -19,7 +19,7 @@ import plr.cluster.fitting  # noqa: E402
 from plr import PartialLabelRegressor, load_model, make_candidates  # noqa: E402
 from plr.cluster.fitting import OnRay, _told_error  # noqa: E402
 from plr.cluster.workers import _LostError, _own_errors, train_worker  # noqa: E402
-from plr.columns import learn_features  # noqa: E402
+from plr.columns.features import learn_features  # noqa: E402
 from plr.errors import ClusterError, DivergenceError  # noqa: E402
 from plr.learners import MLP, Module  # noqa: E402
 from plr.sources.folder import Folder  # noqa: E402

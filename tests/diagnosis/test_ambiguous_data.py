@@ -243,7 +243,7 @@ def test_fits_in_batches_look_at_their_sample(learner, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from plr.columns import learn_features
+    from plr.columns.features import learn_features
     from plr.sources.folder import Folder
     from plr.streaming.rows import Reading
 

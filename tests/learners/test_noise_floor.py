@@ -98,7 +98,7 @@ def test_objectives_of_libraries():
 
 @pytest.mark.parametrize("learner", [Linear(), MLP(hidden=(4,), epochs=60, batch_size=ROWS)], ids=["linear", "mlp"])
 def test_rows_from_a_folder(tmp_path, learner):
-    from plr.columns import learn_features
+    from plr.columns.features import learn_features
     from plr.sources.folder import Folder
     from plr.streaming.fitting import fit_folder
     from plr.streaming.rows import Reading

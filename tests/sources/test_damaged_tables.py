@@ -51,7 +51,7 @@ import pyarrow as pa
 from plr.sources.files import read_table
 from plr.errors import PlrError
 from plr.sources.folder import Folder
-from plr.columns import learn_features
+from plr.columns.features import learn_features
 from plr.columns.candidates import read_candidates
 
 path, changes = Path(sys.argv[1]), int(sys.argv[2])

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from plr import make_candidates
-from plr.columns import learn_features
+from plr.columns.features import learn_features
 from plr.sources.folder import Folder
 from plr.streaming.rows import Reading
 

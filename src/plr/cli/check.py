@@ -55,7 +55,7 @@ def check_table(
     """Read a table and look at it; return the diagnosis, and what its columns are."""
     from plr import check
     from plr.cli.common import note, terminal, working
-    from plr.columns import learn_features
+    from plr.columns.features import learn_features
     from plr.sources.folder import open_source
     from plr.tables.fitting import tell_columns
     from plr.tables.roles import read_roles

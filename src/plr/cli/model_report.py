@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from plr.columns import Features
+    from plr.columns.features import Features
     from plr.regressor import PartialLabelRegressor
     from plr.report.importance import Importance
     from plr.report.model_page import ModelContent

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from plr._checks import check_sample_weight
 from plr.candidates import CandidateSets
-from plr.columns import Features
+from plr.columns.features import Features
 from plr.columns.targets import read_target
 from plr.errors import DataError, EmptySetError, ParameterError
 from plr.sources.folder import Folder

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from plr.candidates import CandidateSets
-from plr.columns import Features, learn_features
+from plr.columns.features import Features, learn_features
 from plr.columns.targets import read_target
 from plr.errors import DataNotFoundError, ParameterError
 from plr.identification import Identification

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from plr.columns import Features
+from plr.columns.features import Features
 from plr.errors import EmptySetError, NotFittedError, ParameterError
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
