@@ -85,7 +85,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = (), mod
 def _of_table(model: PartialLabelRegressor, manifest: dict[str, Any], path: Path) -> Any:
     """Return the `plr.TableModel` around a regressor that was fitted to a table, the regressor itself otherwise."""
     table = manifest["extra"].get("table")
-    if not isinstance(table, dict):
+    if not isinstance(table, dict) or "features" not in table:
         return model
     # By name, since it is of a layer above.
     return importlib.import_module("plr.tables").restore(model, table, path)
