@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow.parquet
 
 from folder_data import TARGET, TRUTH, make_folder, make_test
-from plr.cluster.fitting import OnRay, local_cpus
+from plr.cluster.ray_engine import RayEngine, local_cpus
 from plr.cluster.session import session
 from plr.columns.features import learn_features
 from plr.learners import MLP
 from plr.regressor import PartialLabelRegressor
 from plr.sources.folder import Folder
+from plr.streaming.engine import LocalEngine
 from plr.streaming.fitting import fit_folder
 from plr.streaming.rows import Reading
-from plr.streaming.training import Here
 from watched import plr_command
 
 __all__ = ["compare"]
@@ -105,9 +105,9 @@ def _fit(way: str, reading: Reading, work: Path, workers: int) -> tuple[PartialL
     if way == "ray":
         with session(cpus=local_cpus(workers)):
             cluster = time.perf_counter() - began
-            fit_folder(model, reading, work / "ray", engine=OnRay(workers), working=stages.working)
+            fit_folder(model, reading, work / "ray", engine=RayEngine(workers), working=stages.working)
     else:
-        fit_folder(model, reading, work / "here", engine=Here(), working=stages.working)
+        fit_folder(model, reading, work / "here", engine=LocalEngine(), working=stages.working)
     step, start = stages.pace()
     told = {
         "seconds": time.perf_counter() - began,

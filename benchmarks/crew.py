@@ -24,10 +24,10 @@ from plr.candidates import CandidateSets
 from plr.learners import MLP
 from plr.losses import Squared
 from plr.network.network import Settings
-from plr.streaming.network import LaneTraining
-from plr.streaming.rounds import Order, Round, RoundRows, round_rows
+from plr.streaming.lane_training import LaneTraining
 from plr.streaming.scratch import write_state
 from plr.streaming.shuffled import Prepared, Shape, ShuffledCopy, write_part
+from plr.streaming.training_rounds import RoundRows, TrainingOrder, TrainingRound, round_rows
 from plr.weighting import Posterior
 from plr.weighting.rule import Rule
 
@@ -144,15 +144,15 @@ def train(
     warm : int
         Steps before, which do not count.
     """
-    from plr.cluster.workers import Group
+    from plr.cluster.workers import WorkerGroup
 
     in_all, sharing = lanes
     number = _Member.number if sharing == _Member.processes else 0
     own = (number * in_all // sharing, (number + 1) * in_all // sharing)
-    group = Group(number, sharing) if how == "together" else None
+    group = WorkerGroup(number, sharing) if how == "together" else None
     watch = _Stopwatch(group, 1 if how == "alone" else max(2, sharing))
     share = -(-batch // in_all)
-    order = Order(np.full((1, in_all), steps * share), _EPOCHS, batch, SEED)
+    order = TrainingOrder(np.full((1, in_all), steps * share), _EPOCHS, batch, SEED)
     training = LaneTraining(
         Rule(Posterior(), Squared()),
         _settings(hidden, batch),
@@ -161,7 +161,7 @@ def train(
         MOST_CANDIDATES,
         seed=SEED,
         lanes=own,
-        together=watch,
+        group=watch,
     )
     _run(training, own, share, warm)
     watch.times.clear()
@@ -184,9 +184,9 @@ def add_up(numbers: int, repeats: int, work: float) -> Floats:
 
     Without it, processes that have just been woken by a sum are still awake for the next.
     """
-    from plr.cluster.workers import Group
+    from plr.cluster.workers import WorkerGroup
 
-    group = Group(_Member.number, _Member.processes)
+    group = WorkerGroup(_Member.number, _Member.processes)
     part = np.ones(numbers)
     group.add(part)
     _meet()
@@ -205,7 +205,7 @@ def add_up(numbers: int, repeats: int, work: float) -> Floats:
 
 def save_seconds(hidden: tuple[int, ...]) -> float:
     """Return how long it takes to write down where a training stands."""
-    order = Order(np.full((1, 4), 64), 1, 256, SEED)
+    order = TrainingOrder(np.full((1, 4), 64), 1, 256, SEED)
     rule = Rule(Posterior(), Squared())
     training = LaneTraining(rule, _settings(hidden, 256), order, COLUMNS, MOST_CANDIDATES, seed=SEED)
     with tempfile.TemporaryDirectory() as folder:
@@ -221,10 +221,10 @@ def read_rows() -> dict[str, float]:
     """Return how long it takes to read a row of a shuffled copy that the system has in memory, and its bytes."""
     with tempfile.TemporaryDirectory() as name:
         copy = _make_copy(Path(name), chunks=2, rows=2 * _ROWS)
-        order, seconds = Order(copy.sizes, 4, 256, SEED), []
+        order, seconds = TrainingOrder(copy.sizes, 4, 256, SEED), []
         for turn in order.turns():
             began = time.perf_counter()
-            round_rows(copy.read(turn.chunk, 0, order.lanes), order, turn, 0)
+            round_rows(copy.read(turn.chunk, 0, order.lanes), order, turn, 0, order.lanes)
             seconds.append((time.perf_counter() - began) / copy.sizes[turn.chunk].sum())
         size = sum(path.stat().st_size for path in Path(name).iterdir()) / copy.rows
         copy.close()
@@ -235,7 +235,7 @@ def train_module(hidden: tuple[int, ...], batch: int, steps: int, chunks: int = 
     """Return the time of a step of a torch module, for each round after the first."""
     from plr.learners.module import Module
     from plr.preprocessing.scaling import Affine
-    from plr.streaming.module import ModuleJob
+    from plr.streaming.module_training import ModuleJob
 
     learner = Module(_Sequential(hidden), batch_size=batch, device="cpu")
     marks: list[float] = []
@@ -285,8 +285,10 @@ def _run(training: LaneTraining, own: tuple[int, int], share: int, steps: int) -
     nothing = np.empty(0)
     starts = np.arange(own[1] - own[0] + 1) * steps * share
     rows = RoundRows(features, values, offsets, nothing, nothing, nothing, nothing, np.concatenate(orders), starts)
-    training.order = Order(np.full((1, training.order.lanes), steps * share), _EPOCHS, training.order.batch_size, SEED)
-    training.run([(Round(training.round, training.round, 0, False), rows)])
+    training.order = TrainingOrder(
+        np.full((1, training.order.lanes), steps * share), _EPOCHS, training.order.batch_size, SEED
+    )
+    training.run([(TrainingRound(training.round, training.round, 0, False), rows)])
 
 
 @lru_cache(maxsize=4)

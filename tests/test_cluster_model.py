@@ -26,7 +26,7 @@ from benchmarks.cluster_model import (
     training_parts,
 )
 
-from plr.cluster.fitting import OnRay
+from plr.cluster.ray_engine import RayEngine
 
 NUMBERS = 6_209
 WORKER = Worker(50e-6, 10e-6, 1e-6)
@@ -52,7 +52,7 @@ def test_two_workers_of_a_ring_send_the_gradient_once_and_many_send_it_twice():
 
 def test_lanes_are_those_that_plr_trains_in():
     for workers in (1, 2, 3, 4, 5, 8, 100):
-        assert lanes_of(workers) == OnRay(workers).lanes
+        assert lanes_of(workers) == RayEngine(workers).lanes
 
 
 @pytest.mark.parametrize("workers", [2, 8, 128])

@@ -21,7 +21,7 @@ from plr.persistence import read_manifest
 from plr.sources.files import read_table
 from plr.sources.folder import Folder
 from plr.sources.recipe import read_recipe
-from plr.streaming import hiding
+from plr.streaming import generate_candidates
 
 ROWS = 3_000
 # Files begin and end anywhere, one has no rows, and one is in a folder of its own.
@@ -351,8 +351,8 @@ class TestGenerate:
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_candidates_are_those_of_blocks_whatever_the_files(self, run, folder, monkeypatch, mechanism):
-        monkeypatch.setattr(hiding, "BLOCK_ROWS", 700)
-        monkeypatch.setattr(hiding, "SAMPLE_ROWS", 500)
+        monkeypatch.setattr(generate_candidates, "BLOCK_ROWS", 700)
+        monkeypatch.setattr(generate_candidates, "SAMPLE_ROWS", 500)
         options = ("--target", "true", "--mechanism", mechanism, "--truth-column", "t", "--seed", 3)
         told, _ = run("generate", "labels", *options, "-o", "out")
         monkeypatch.setattr("plr.sources.folder.BATCH_ROWS", 90)
@@ -383,8 +383,8 @@ class TestGenerate:
             assert sets[np.arange(block, min(block + 700, ROWS))] == expected
 
     def test_very_many_labels_are_drawn_from_a_sample(self, run, folder, monkeypatch):
-        monkeypatch.setattr(hiding, "BLOCK_ROWS", 700)
-        monkeypatch.setattr(hiding, "MOST_LABELS", 1_000)
+        monkeypatch.setattr(generate_candidates, "BLOCK_ROWS", 700)
+        monkeypatch.setattr(generate_candidates, "MOST_LABELS", 1_000)
         told, _ = run("generate", "labels", "--target", "true", "--mechanism", "marginal", "-o", "out.parquet")
         assert "Taken from a sample of 998 rows: pool." in told
         sets = read_candidates(read_table(folder / "out.parquet"), ["true"])

@@ -15,9 +15,9 @@ import pytest
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-import plr.cluster.fitting  # noqa: E402
+import plr.cluster.ray_engine  # noqa: E402
 from plr import PartialLabelRegressor, load_model, make_candidates  # noqa: E402
-from plr.cluster.fitting import OnRay, _told_error  # noqa: E402
+from plr.cluster.ray_engine import RayEngine, _worker_error  # noqa: E402
 from plr.cluster.workers import _LostError, _own_errors, train_worker  # noqa: E402
 from plr.columns.features import learn_features  # noqa: E402
 from plr.errors import ClusterError, DivergenceError  # noqa: E402
@@ -74,12 +74,12 @@ def fitted(folder, tmp_path):
 
 def die_once(config):
     """Train as a worker, of which the second kills itself in the middle the first time."""
-    from plr.streaming.network import LaneTraining
+    from plr.streaming.lane_training import LaneTraining
 
-    mark, end_round = config["told"].parent / "died", LaneTraining._end_round
+    mark, end_round = config["progress"].parent / "died", LaneTraining._end_round
 
     def end(self, turn):
-        if self._together.number == 1 and turn.number == 7 and not mark.exists():
+        if self._group.number == 1 and turn.number == 7 and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         end_round(self, turn)
@@ -93,8 +93,8 @@ def die_once(config):
 
 def test_two_workers_give_the_network_of_one_process_though_one_is_killed(fitted, tmp_path, monkeypatch):
     alone = fitted(NETWORK)
-    monkeypatch.setattr(plr.cluster.fitting, "train_worker", die_once)
-    engine = OnRay(2, save_every=0.0)
+    monkeypatch.setattr(plr.cluster.ray_engine, "train_worker", die_once)
+    engine = RayEngine(2, save_every=0.0)
     left = []
     train = engine.train
     engine.train = lambda job, scratch, callback: (
@@ -115,7 +115,7 @@ def make_net(columns):
 
 def test_two_workers_give_the_module_of_one_process(fitted, folder):
     learner = Module(make_net, epochs=3, batch_size=64, learning_rate=0.01, scale_features=True, device="cpu")
-    alone, together = fitted(learner), fitted(learner, OnRay(2))
+    alone, together = fitted(learner), fitted(learner, RayEngine(2))
     X = np.random.default_rng(5).normal(size=(2_000, 3))
     y = np.tanh(X @ [1.0, 0.5, -1.0])
     rows = pa.table({f"x{k}": X[:, k] for k in range(3)})
@@ -125,21 +125,21 @@ def test_two_workers_give_the_module_of_one_process(fitted, folder):
 
 
 def test_an_error_of_the_training_is_told_and_not_tried_again(fitted, tmp_path):
-    with pytest.raises(ClusterError, match=r"9 workers need 10 CPUs, .* --workers"):
-        fitted(NETWORK, OnRay(9))
+    with pytest.raises(ClusterError, match=r"9 workers need 9 CPUs, .* --workers"):
+        fitted(NETWORK, RayEngine(9))
     told = tmp_path / "progress.json"
     with pytest.raises(DivergenceError), _own_errors(told):
         raise DivergenceError("too fast")
     # What Ray starts again does nothing.
     with _own_errors(told) as hopeless:
         assert hopeless
-    error = _told_error(told)
+    error = _worker_error(told)
     assert isinstance(error, DivergenceError)
     assert str(error) == "too fast"
-    assert _told_error(told) is None
+    assert _worker_error(told) is None
     with pytest.raises(_LostError), _own_errors(told):
         raise _LostError
-    assert _told_error(told) is None
+    assert _worker_error(told) is None
 
 
 def children_of(pid):

@@ -39,7 +39,7 @@ def zero_networks(monkeypatch):
         return np.zeros(sum((n_in + 1) * n_out for n_in, n_out in pairwise(sizes)))
 
     monkeypatch.setattr("plr.network.network.initial_parameters", zeros)
-    monkeypatch.setattr("plr.streaming.network.initial_parameters", zeros)
+    monkeypatch.setattr("plr.streaming.lane_training.initial_parameters", zeros)
 
 
 def learned(learner, noise="student"):

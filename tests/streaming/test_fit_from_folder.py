@@ -9,7 +9,7 @@ from plr import PartialLabelRegressor, load_model, save_model
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, DataError, FeatureError, NotFittedError, ParameterError
 from plr.learners import MLP, Linear
-from plr.streaming import training
+from plr.streaming import engine
 from plr.streaming.fitting import fit_folder, stream_epochs
 from plr.streaming.scratch import Scratch
 from plr.weighting import Posterior
@@ -99,7 +99,7 @@ def test_the_best_epoch_is_chosen_without_labels(mixed, tmp_path):
 
 @pytest.mark.parametrize("stage", ["Looking through all rows", "Writing a shuffled copy", "Training"])
 def test_a_fit_that_was_stopped_goes_on(mixed, judged, tmp_path, monkeypatch, stage):
-    monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(engine, "SECONDS_BETWEEN_SAVES", 0.0)
     reading = mixed[0]
     model = PartialLabelRegressor(MLP(epochs=5, batch_size=64), random_state=0)
     whole = fit_folder(model, reading, tmp_path / "whole").model.predict(judged[0])
@@ -230,12 +230,12 @@ def test_nothing_is_removed_before_the_model_is_kept(mixed, tmp_path):
 def test_a_module_is_known_again_in_another_process():
     torch = pytest.importorskip("torch")
     from plr.learners import Module
-    from plr.streaming.passes import _model_in_words
+    from plr.streaming.fitting import _model_identity
 
     def named():
         scope = {"torch": torch}
         exec("def make(columns):\n    return torch.nn.Linear(columns, 1)", scope)
-        return _model_in_words(PartialLabelRegressor(Module(scope["make"]), random_state=0))
+        return _model_identity(PartialLabelRegressor(Module(scope["make"]), random_state=0))
 
     assert named() == named()
     assert not any(" at 0x" in text for text in named().values())

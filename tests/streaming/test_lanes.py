@@ -11,9 +11,9 @@ from plr.errors import DivergenceError
 from plr.learners import MLP
 from plr.losses import Squared
 from plr.streaming.ahead import ahead
-from plr.streaming.network import LaneTraining
-from plr.streaming.rounds import Order, round_rows, rounds_of
+from plr.streaming.lane_training import LaneTraining
 from plr.streaming.shuffled import Prepared, Shape, ShuffledCopy, write_part
+from plr.streaming.training_rounds import TrainingOrder, read_rounds
 from plr.weighting import Posterior
 from plr.weighting.rule import Rule
 
@@ -29,13 +29,11 @@ def copy(tmp_path_factory):
     return ShuffledCopy.complete(place, shape, write_part(place, 0, shape, [Prepared(X, S)]))
 
 
-def make(copy, lanes=None, together=None, judge=None, **settings):
+def make(copy, lanes=None, group=None, score=None, **settings):
     learner = MLP(hidden=(16, 8), batch_size=100, epochs=4, **settings)
     rule = Rule(Posterior(missing_truth=0.0), Squared())
-    order = Order(copy.sizes, 4, 100, seed=5)
-    return LaneTraining(
-        rule, learner.settings(copy.rows), order, 3, 3, seed=1, lanes=lanes, together=together, judge=judge
-    )
+    order = TrainingOrder(copy.sizes, 4, 100, seed=5)
+    return LaneTraining(rule, learner.settings(copy.rows), order, 3, 3, seed=1, lanes=lanes, group=group, score=score)
 
 
 class Several:
@@ -70,7 +68,7 @@ class Several:
 
 def reference(copy):
     training = make(copy)
-    training.run(ahead(rounds_of(copy, training.order)))
+    training.run(ahead(read_rounds(copy, training.order)))
     return training
 
 
@@ -84,11 +82,8 @@ def test_the_number_of_processes_does_not_matter_to_the_bit(copy, processes):
         lanes = (number * 4 // processes, (number + 1) * 4 // processes)
         training = make(copy, lanes, several.member(number))
         # Each opens the files for itself, as a process would.
-        own = ShuffledCopy(copy.folder)
-        turns = training.order.turns()
-        rounds = ((turn, round_rows(own.read(turn.chunk, *lanes), training.order, turn, *lanes)) for turn in turns)
         try:
-            training.run(rounds)
+            training.run(read_rounds(ShuffledCopy(copy.folder), training.order, lanes=lanes))
             found[number] = training
         except BaseException as error:
             errors.append(error)
@@ -118,12 +113,12 @@ def test_it_learns(copy):
 def test_a_training_that_is_taken_up_ends_where_it_would_have(copy, after):
     broken = make(copy)
     with pytest.raises(KeyboardInterrupt):
-        broken.run(rounds_of(copy, broken.order), after=lambda now: stop() if now.round == after else None)
+        broken.run(read_rounds(copy, broken.order), after=lambda now: stop() if now.round == after else None)
     kept = {name: part.copy() for name, part in broken.state().items()}
     again = make(copy)
     again.restore(kept)
     assert again.round == after
-    again.run(rounds_of(copy, again.order, again.round))
+    again.run(read_rounds(copy, again.order, again.round))
     assert (again.network.parameters == reference(copy).network.parameters).all()
     assert again.losses == reference(copy).losses
 
@@ -141,14 +136,14 @@ def test_the_best_epoch_is_kept_and_patience_ends_it(copy):
         seen.append(network.parameters.copy())
         return next(scores)
 
-    training = make(copy, judge=judge)
-    training.run(rounds_of(copy, training.order))
+    training = make(copy, score=judge)
+    training.run(read_rounds(copy, training.order))
     assert training.best_epoch == 1
     assert (training.network.parameters == seen[1]).all()
 
     scores, seen = iter([3.0, 1.0, 2.0, 2.5]), []
-    patient = make(copy, judge=judge, patience=1)
-    patient.run(rounds_of(copy, patient.order))
+    patient = make(copy, score=judge, patience=1)
+    patient.run(read_rounds(copy, patient.order))
     assert patient.stopped
     assert len(seen) == 3
 
@@ -156,17 +151,17 @@ def test_the_best_epoch_is_kept_and_patience_ends_it(copy):
 def test_thousands_of_quick_rounds_do_no_harm(copy):
     training = make(copy)
     training._budget = 1 << 62
-    training.run(rounds_of(copy, training.order))
+    training.run(read_rounds(copy, training.order))
     assert training._budget <= 1 << 30
 
 
 def test_rounds_out_of_turn_and_losses_out_of_range_are_errors(copy):
     training = make(copy)
     with pytest.raises(RuntimeError, match="Round 2 came in place of 0"):
-        training.run(rounds_of(copy, training.order, 2))
+        training.run(read_rounds(copy, training.order, 2))
     wild = make(copy, learning_rate=1e30, optimizer="sgd")
     with pytest.raises(DivergenceError, match="learning rate"):
-        wild.run(rounds_of(copy, wild.order))
+        wild.run(read_rounds(copy, wild.order))
 
 
 def test_reading_ahead_hands_errors_on_and_stops_with_its_reader():

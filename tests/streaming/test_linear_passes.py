@@ -11,9 +11,9 @@ from plr import CandidateSets
 from plr.errors import ConvergenceWarning
 from plr.learners import Linear, Task
 from plr.losses import get_loss
-from plr.streaming import linear
-from plr.streaming.rounds import Round, RoundRows
+from plr.streaming import linear_training as linear
 from plr.streaming.shuffled import Prepared
+from plr.streaming.training_rounds import RoundRows, TrainingRound
 from plr.weighting import Rule, get_weighting
 
 ROWS, PARTS = 600, 3
@@ -46,13 +46,13 @@ def passes(monkeypatch):
     def solve(X, S, rule, alpha, size):
         parts = np.array_split(np.arange(ROWS), PARTS)
 
-        def rounds_of(copy, order):
+        def read_rounds(copy, order):
             for number, rows in enumerate(parts):
                 part = S[rows]
                 read = RoundRows(
                     X[rows], part.values, part.offsets, NOTHING, NOTHING, NOTHING, NOTHING, rows - rows[0], NOTHING
                 )
-                yield Round(number, 0, number, number == PARTS - 1), read
+                yield TrainingRound(number, 0, number, number == PARTS - 1), read
 
         random = np.random.default_rng(2)
         exact = linear.LinearSums.add
@@ -63,7 +63,7 @@ def passes(monkeypatch):
                 change = random.uniform(-size, size, sums.shape)
                 sums *= 1.0 + np.triu(change) + np.triu(change, 1).T
 
-        monkeypatch.setattr(linear, "rounds_of", rounds_of)
+        monkeypatch.setattr(linear, "read_rounds", read_rounds)
         monkeypatch.setattr(linear.LinearSums, "add", add)
         job = linear.LinearJob(rule, alpha, 500, 1e-6, Prepared(X[:200], S[np.arange(200)]), 0)
         return job.solve(SimpleNamespace(sizes=np.array([[len(rows)] for rows in parts])))

@@ -6,8 +6,8 @@ import pytest
 from plr.candidates import CandidateSets
 from plr.errors import DataError
 from plr.streaming import shuffled
-from plr.streaming.rounds import Order, round_rows, rounds_of
 from plr.streaming.shuffled import Prepared, Shape, ShuffledCopy, plan_shape, space_for, write_part
+from plr.streaming.training_rounds import TrainingOrder, read_rounds
 
 
 def prepared(first, last, extras=False):
@@ -31,9 +31,9 @@ def copy(request, tmp_path):
 
 
 def test_every_row_is_there_once_with_all_that_belongs_to_it(copy):
-    order = Order(copy.sizes, 1, 50, seed=1)
+    order = TrainingOrder(copy.sizes, 1, 50, seed=1)
     seen = []
-    for _, rows in rounds_of(copy, order):
+    for _, rows in read_rounds(copy, order):
         number = rows.features[:, 0].astype(int)
         assert (rows.features[:, 1] == -number).all()
         assert (np.diff(rows.offsets) == number % 3 + 1).all()
@@ -58,17 +58,30 @@ def test_chunks_and_lanes_are_about_equal_and_mix_rows_from_everywhere(copy):
 
 
 def test_lanes_that_are_read_apart_are_those_of_the_whole(copy):
-    order = Order(copy.sizes, 2, 30, seed=3)
-    turn = next(order.turns(3))
-    whole = round_rows(copy.read(turn.chunk, 0, 3), order, turn, 0)
-    parts = [round_rows(copy.read(turn.chunk, *lanes), order, turn, *lanes) for lanes in ((0, 1), (1, 3))]
+    order = TrainingOrder(copy.sizes, 2, 30, seed=3)
+    (turn, whole), (_, one), (_, two) = (
+        next(read_rounds(copy, order, 3, 4, lanes)) for lanes in ((0, 3), (0, 1), (1, 3))
+    )
+    parts = [one, two]
+    assert turn.number == 3
     assert (np.concatenate([part.features for part in parts]) == whole.features).all()
     second = parts[1].order + parts[0].starts[-1]
     assert (np.concatenate([parts[0].order, second]) == whole.order).all()
 
 
+def test_lanes_without_rows_are_empty(tmp_path):
+    shape = Shape(2, "float32", 1, 4, 400, 7)
+    copy = ShuffledCopy.complete(tmp_path, shape, write_part(tmp_path, 0, shape, [prepared(0, 1)]))
+    ((_, rows),) = read_rounds(copy, TrainingOrder(copy.sizes, 1, 50, seed=1), lanes=(0, 4))
+    assert rows.features.shape == (1, 2)
+    lane = int(np.flatnonzero(copy.sizes[0] == 0)[0])
+    ((_, rows),) = read_rounds(copy, TrainingOrder(copy.sizes, 1, 50, seed=1), lanes=(lane, lane + 1))
+    assert rows.features.shape == (0, 2)
+    assert (rows.order.tolist(), rows.starts.tolist(), rows.offsets.tolist()) == ([], [0, 0], [0])
+
+
 def test_order_is_another_in_each_epoch_and_can_be_taken_up_anywhere():
-    order = Order(np.full((6, 2), 11), 3, 8, seed=0)
+    order = TrainingOrder(np.full((6, 2), 11), 3, 8, seed=0)
     turns = list(order.turns())
     assert [turn.number for turn in turns] == list(range(18))
     assert [turn.ends_epoch for turn in turns] == [False, False, False, False, False, True] * 3
@@ -78,14 +91,14 @@ def test_order_is_another_in_each_epoch_and_can_be_taken_up_anywhere():
     for first in (1, 6, 13):
         assert list(order.turns(first)) == turns[first:]
     assert order.steps == 3 * 6 * 3
-    assert order.together(0).tolist() == [8, 8, 6]
+    assert order.step_rows(0).tolist() == [8, 8, 6]
 
 
 def test_the_last_step_takes_what_is_left_rather_than_a_handful_of_rows():
-    order = Order(np.array([[9, 8], [1, 0]]), 1, 8, seed=0)
-    assert order.together(0).tolist() == [8, 9]
+    order = TrainingOrder(np.array([[9, 8], [1, 0]]), 1, 8, seed=0)
+    assert order.step_rows(0).tolist() == [8, 9]
     assert order.bounds(0).tolist() == [[0, 4, 9], [0, 4, 8]]
-    assert order.together(1).tolist() == [1]
+    assert order.step_rows(1).tolist() == [1]
     assert order.steps == 3
 
 

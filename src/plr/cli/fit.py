@@ -16,7 +16,7 @@ import typer
 if TYPE_CHECKING:
     from plr.regressor import PartialLabelRegressor
     from plr.sources.folder import Folder
-    from plr.streaming.training import Engine
+    from plr.streaming.engine import Engine
     from plr.tables import TableModel
     from plr.tables.fitting import FitSummary, Prepared
 
@@ -248,11 +248,11 @@ class Resources:
         from plr.cluster.session import import_ray, session
 
         import_ray()
-        from plr.cluster.fitting import OnRay, local_cpus
+        from plr.cluster.ray_engine import RayEngine, local_cpus
 
         workers = self.workers or 2
         with session(self.address, cpus=local_cpus(workers)):
-            yield OnRay(workers)
+            yield RayEngine(workers)
 
     def place(self, out: Path) -> Path:
         """Return the folder for what training leaves on the disk until it is over: beside the model, unless told."""

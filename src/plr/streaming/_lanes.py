@@ -37,7 +37,7 @@ class Lanes(NamedTuple):
     """Rows in the order they are taken, lane after lane."""
     starts: Integers
     """Where each lane begins in it, and where the last ends."""
-    together: Integers
+    step_rows: Integers
     """Rows of all lanes, of all processes, in each step."""
     share: int
     """Rows of a lane in each step but the last, which takes all that are left."""
@@ -89,11 +89,11 @@ def add_gradients(
 ) -> None:
     """Compute each lane's gradient of a step of the round, and add them pairwise into the first row of the sums."""
     count = lanes.starts.size - 1
-    factor = 1.0 / lanes.together[step]
+    factor = 1.0 / lanes.step_rows[step]
     for lane in range(count):
         begin = min(lanes.starts[lane] + step * lanes.share, lanes.starts[lane + 1])
         end = min(begin + lanes.share, lanes.starts[lane + 1])
-        if step == lanes.together.size - 1:
+        if step == lanes.step_rows.size - 1:
             end = lanes.starts[lane + 1]
         room.gradient[:] = 0
         for at in range(begin, end, BLOCK):

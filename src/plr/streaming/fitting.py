@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import plr
 from plr._checks import check_seed
 from plr._parameters import check_number
 from plr.contracts import Report, Task
@@ -33,14 +34,15 @@ from plr.losses import Loss
 from plr.noise import fit_noise
 from plr.preprocessing.scaling import label_scale
 from plr.regressor import PartialLabelRegressor
-from plr.streaming.linear import LinearJob
-from plr.streaming.passes import Working, copy_all, identity, look_through_all, silent
+from plr.streaming.engine import Engine, LocalEngine
+from plr.streaming.lane_training import LaneTraining, NetworkJob
+from plr.streaming.linear_training import LinearJob
 from plr.streaming.preparation import Preparation, choose_rows, prepare
 from plr.streaming.rows import Reading
+from plr.streaming.scan import Working, copy_folder, silent, survey_folder
 from plr.streaming.scratch import Scratch
 from plr.streaming.shuffled import ShuffledCopy
 from plr.streaming.survey import Survey, matrix
-from plr.streaming.training import Engine, Here, NetworkJob
 from plr.training import resolve_parts
 from plr.weighting import Posterior, Weighting
 from plr.weighting.rule import Rule
@@ -116,14 +118,14 @@ def fit_folder(
     save : callable, optional
         Called with the result before ``scratch`` is removed, so that nothing is lost should it fail.
     """
-    engine = Here() if engine is None else engine
+    engine = LocalEngine() if engine is None else engine
     parts = _Parts.of(regressor)
     seed = int(check_seed(regressor.random_state).randint(2**31 - 1))
     held = parts.held_rows(reading.folder.rows)
     choice = choose_rows(reading.folder.rows, seed, held)
-    place = Scratch(scratch, identity(regressor, reading, engine.lanes, seed))
+    place = Scratch(scratch, _identity(regressor, reading, engine.lanes, seed))
     try:
-        found = look_through_all(reading, choice, engine, working)
+        found = survey_folder(reading, choice, engine, working)
         ready = prepare(
             found,
             reading,
@@ -137,7 +139,7 @@ def fit_folder(
             n_jobs=regressor.n_jobs,
         )
         parts.check(ready)
-        copy, size = copy_all(ready, reading, found, place, engine, seed, working)
+        copy, size = copy_folder(ready, reading, found, place.path, engine, seed, working)
         with working("Training") as tell:
             model = parts.train(ready, found, copy, place, engine, seed, tell)
         _assemble(regressor, parts, model, ready, intervals)
@@ -166,6 +168,32 @@ def stream_epochs(learner: MLP | None, rows: int, batch_size: int) -> int:
         if learner.epochs != "auto" or in_memory > _AUTO_MOST:
             return in_memory
     return int(np.clip(_AUTO_STEPS // max(1, rows // batch_size), _AUTO_FEWEST, _AUTO_MOST))
+
+
+def _identity(regressor: PartialLabelRegressor, reading: Reading, lanes: int, seed: int) -> dict[str, Any]:
+    """Return what tells a fit from others: the files, how they are read, and the model."""
+    return {
+        "plr": plr.__version__,
+        "folder": reading.folder.fingerprint(),
+        "columns": reading.features.to_dict(),
+        "target": reading.target,
+        "prior": reading.prior,
+        "weights": reading.weights,
+        "drop_empty": reading.drop_empty,
+        "model": _model_identity(regressor),
+        "lanes": lanes,
+        "seed": seed,
+    }
+
+
+def _model_identity(regressor: PartialLabelRegressor) -> dict[str, str]:
+    given = {name: part for name, part in regressor.get_params().items() if name not in ("n_jobs", "verbose")}
+    if not isinstance(regressor.learner, Module):
+        return {name: repr(part) for name, part in given.items()}
+    from plr.learners.module.identity import name_of
+
+    # Not by its repr: the address of an object in memory is another in every process.
+    return {name: name_of(part) for name, part in given.items() if name != "learner"}
 
 
 @dataclass(frozen=True)
@@ -242,7 +270,7 @@ class _Parts:
             return self._train_module(ready, copy, place, engine, seed, tell)
         learner: MLP = self.learner
         settings = learner.settings(copy.rows)
-        judges = ready.ready(ready.held)
+        held = ready.ready(ready.held)
         scale = label_scale(ready.ready(ready.sample).S, ready.sample.weight) if not learner.scale_target else 1.0
         epochs = stream_epochs(learner, copy.rows, settings.batch_size)
         judged = learner.validation_fraction is not None or learner.patience is not None
@@ -253,8 +281,8 @@ class _Parts:
             initial_scale=scale,
             fixed_epochs=epochs * len(copy.sizes) // _START_SHARE if ready.start is not None else 0,
         )
-        width = judges.features.shape[1]
-        job = NetworkJob(copy.folder, self.rule, settings, width, found.largest_set, seed, judges if judged else None)
+        width = held.features.shape[1]
+        job = NetworkJob(copy.folder, self.rule, settings, width, found.largest_set, seed, held if judged else None)
         training = job.training(copy)
         training.restore(engine.train(job, place, tell))
         training.check()
@@ -269,7 +297,7 @@ class _Parts:
         seed: int,
         tell: Callable[[int, int, float], object],
     ) -> Fitted:
-        from plr.streaming.module import ModuleJob
+        from plr.streaming.module_training import ModuleJob
 
         learner: Module = self.learner
         encoding = ready.encoding
@@ -303,7 +331,7 @@ class _Parts:
         return FittedLinear(np.asarray(coefficients), intercept, told, ready.encoding)
 
 
-def _fitted_network(training: Any, ready: Preparation, rule: Rule, judged: bool) -> FittedNetwork:
+def _fitted_network(training: LaneTraining, ready: Preparation, rule: Rule, judged: bool) -> FittedNetwork:
     unit = float(ready.target.scale)
     report = Report(
         rounds=len(training.losses),

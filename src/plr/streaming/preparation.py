@@ -1,11 +1,8 @@
-"""From a folder to what a learner sees: what is learned about all rows before training, and rows made ready by it."""
+"""What is learned about all rows before training, and how rows become what a learner sees."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +17,9 @@ from plr.learners.starts import DensityStart, Start
 from plr.preprocessing.columns import Columns
 from plr.preprocessing.encoding import Encoding
 from plr.preprocessing.scaling import Affine, rescaled
-from plr.sources.folder import Folder
-from plr.sources.source import File
-from plr.streaming.ahead import ahead
-from plr.streaming.rows import Reading, Rows
-from plr.streaming.shuffled import Prepared, Shape, write_part
-from plr.streaming.survey import Survey, matrix, survey
+from plr.streaming.rows import FolderRows, Reading
+from plr.streaming.shuffled import Prepared
+from plr.streaming.survey import Survey, matrix
 from plr.weighting.false_labels import FalseLabelDensity
 from plr.weighting.rule import Rule
 
@@ -35,9 +29,6 @@ __all__ = [
     "Choice",
     "Preparation",
     "choose_rows",
-    "copy_rows",
-    "file_parts",
-    "look_through",
     "prepare",
 ]
 
@@ -45,20 +36,18 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 HELD_ROWS = 20_000
-"""Rows that no model is trained on, at most: noise, intervals and the best epoch are judged by them."""
+"""Rows that no model is trained on, at most: noise, intervals and the best epoch come from them."""
 
 SAMPLE_ROWS = 20_000
 """Rows of the training rows that a start, or an estimated density of false labels, is learned from, at most."""
 
 _HELD_SHARE = 10
 _FEWEST_ROWS = 20
-# Files are looked through together until they have so many rows, or so large a share of all.
-_ROWS_TOGETHER, _MOST_PARTS = 1_000_000, 256
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Numbers of rows, sorted, that are held out of training, and that are a sample of the others."""
+    """Sorted numbers of the rows that are held out of training, and of a sample of the others."""
 
     held: Integers
     sample: Integers
@@ -82,26 +71,6 @@ def choose_rows(rows: int, seed: int, held: int | None = None, sample: int = SAM
     return Choice(np.sort(chosen[:held]), np.sort(chosen[held:]))
 
 
-def file_parts(folder: Folder) -> list[list[File]]:
-    """Divide files into parts that can be worked on apart: each of neighbours, with enough rows to be worth it."""
-    parts: list[list[File]] = [[]]
-    enough, rows = max(_ROWS_TOGETHER, folder.rows // _MOST_PARTS), 0
-    for file in folder.files:
-        if rows >= enough:
-            parts.append([])
-            rows = 0
-        parts[-1].append(file)
-        rows += file.rows
-    return parts
-
-
-def look_through(
-    reading: Reading, choice: Choice, files: Sequence[File], tell: Callable[[int], object] | None = None
-) -> Survey:
-    """Survey some files, with the chosen rows among them; ``tell`` is told how many rows have been seen."""
-    return survey(_telling(reading.rows(files), tell), choice.every)
-
-
 @dataclass(frozen=True)
 class Preparation:
     """What was learned about all rows, and how others are made ready by it.
@@ -117,7 +86,7 @@ class Preparation:
         None where weights do not depend on it.
     labels : FalseLabelDensity
         The uniform density over the range of the candidates.
-    held, sample : Rows
+    held, sample : FolderRows
         Rows held out, and the sample.
     held_index : ndarray
         The numbers of the rows held out.
@@ -132,21 +101,21 @@ class Preparation:
     target: Affine
     density: FalseLabelDensity | None
     labels: FalseLabelDensity
-    held: Rows
-    sample: Rows
+    held: FolderRows
+    sample: FolderRows
     held_index: Integers
     start: StartWeights | None
     mean_weight: float
     dtype: str = "float32"
 
-    def training(self, rows: Rows) -> Prepared:
+    def training(self, rows: FolderRows) -> Prepared:
         """Return rows ready for training, without those that are held out."""
         aside = np.isin(rows.index, self.held_index, kind="sort")
         if aside.any():
             rows = rows.take(np.flatnonzero(~aside))
         return self.ready(rows)
 
-    def ready(self, rows: Rows) -> Prepared:
+    def ready(self, rows: FolderRows) -> Prepared:
         """Return rows as the learner sees them."""
         raw = matrix(rows.X, self.columns)
         with np.errstate(over="ignore"):
@@ -158,27 +127,6 @@ class Preparation:
             None if self.density is None else self.density.log_scaled(rows.S.values, self.target),
             None if self.start is None else self.start.of(rows, raw),
         )
-
-
-def copy_rows(
-    reading: Reading,
-    ready: Preparation,
-    shape: Shape,
-    folder: Path,
-    part: tuple[int, Sequence[File]],
-    tell: Callable[[int], object] | None = None,
-) -> list[dict[str, Any]]:
-    """Write the rows of some files to the shuffled copy; ``part`` is their number and they."""
-    number, files = part
-    rows = (ready.training(batch) for batch in _telling(ahead(reading.rows(files)), tell) if len(batch.index))
-    return write_part(folder, number, shape, rows)
-
-
-def _telling(rows: Iterable[Rows], tell: Callable[[int], object] | None) -> Iterator[Rows]:
-    for part in rows:
-        yield part
-        if tell is not None:
-            tell(len(part.index) + part.left_out)
 
 
 @dataclass(frozen=True)
@@ -194,7 +142,7 @@ class StartWeights:
     S: CandidateSets
     weights: Floats = field(repr=False)
 
-    def of(self, rows: Rows, X: Floats) -> Floats:
+    def of(self, rows: FolderRows, X: Floats) -> Floats:
         """Return one weight per candidate, flat."""
         S = rows.S
         if len(S) == 0:
@@ -231,7 +179,7 @@ def prepare(
         raise CandidateError(f"{source}: no row has a candidate in {named}.")
     if not found.weight > 0.0:
         raise ParameterError(f"{source}: --weights is zero in every row; at least one must count.")
-    chosen = Rows.concatenate(found.chosen) if found.chosen else None
+    chosen = FolderRows.concatenate(found.chosen) if found.chosen else None
     aside = np.zeros(0, dtype=bool) if chosen is None else np.isin(chosen.index, choice.held)
     if chosen is None or not aside.any() or aside.all():
         raise CandidateError(

@@ -18,14 +18,14 @@ from plr.sources.folder import Folder
 from plr.sources.source import Batch, File
 from plr.streaming.sets import read_sets_at
 
-__all__ = ["Reading", "Rows"]
+__all__ = ["FolderRows", "Reading"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Rows:
+class FolderRows:
     """Some rows that have candidates."""
 
     index: Integers
@@ -39,13 +39,13 @@ class Rows:
     mended: tuple[tuple[str, str, int, str], ...] = ()
     """Cells that count as missing: what `plr.columns.kinds.Mended` is made of."""
 
-    def take(self, places: NDArray[np.int64]) -> Rows:
+    def take(self, places: NDArray[np.int64]) -> FolderRows:
         """Return some of them."""
         weight = None if self.weight is None else self.weight[places]
-        return Rows(self.index[places], self.X.take(pa.array(places)), self.S[places], weight)
+        return FolderRows(self.index[places], self.X.take(pa.array(places)), self.S[places], weight)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Rows]) -> Rows:
+    def concatenate(cls, parts: Sequence[FolderRows]) -> FolderRows:
         """Return the rows of all parts, which must be some."""
         weights = [part.weight for part in parts if part.weight is not None]
         return cls(
@@ -86,14 +86,14 @@ class Reading:
         used = [column.name for column in self.features.used]
         return list(dict.fromkeys([*used, *self.target, *self.prior, *([self.weights] if self.weights else [])]))
 
-    def rows(self, files: Sequence[File] | None = None) -> Iterator[Rows]:
+    def rows(self, files: Sequence[File] | None = None) -> Iterator[FolderRows]:
         """Give the rows of some files, or of all, a batch at a time; batches without any are passed over."""
         for batch in self.folder.batches(self.columns, files):
             found = self.read(batch)
             if len(found.index) or found.left_out:
                 yield found
 
-    def read(self, batch: Batch) -> Rows:
+    def read(self, batch: Batch) -> FolderRows:
         """Return the rows of a batch."""
         first, table = batch
         sets = read_sets_at(
@@ -129,4 +129,4 @@ class Reading:
             if weight.any():
                 weight = check_sample_weight(weight, len(weight))
         mended = tuple((note.column, note.kind, note.cells, note.first) for note in notes)
-        return Rows(first + kept, X, sets, weight, left, mended)
+        return FolderRows(first + kept, X, sets, weight, left, mended)

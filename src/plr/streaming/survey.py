@@ -15,7 +15,7 @@ from plr.errors import FeatureError, TargetScaleError
 from plr.preprocessing.columns import Columns
 from plr.preprocessing.encoding import MOST_CATEGORIES, Encoding
 from plr.preprocessing.scaling import Affine
-from plr.streaming.rows import Rows
+from plr.streaming.rows import FolderRows
 from plr.weighting.rule import frozen
 
 __all__ = ["Moments", "Survey", "is_category", "matrix", "survey"]
@@ -99,7 +99,7 @@ class Survey:
         Of the candidates, each counted by its prior and its row's weight.
     counts : dict
         For each feature of texts, the weight of each text.
-    chosen : list of Rows
+    chosen : list of FolderRows
         The rows that were asked for.
     mended : dict
         How many cells of a column count as missing, by column and by what they are not, and the first of them.
@@ -115,7 +115,7 @@ class Survey:
     gaps: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     labels: Moments | None = None
     counts: dict[str, dict[str, float]] = field(default_factory=dict)
-    chosen: list[Rows] = field(default_factory=list)
+    chosen: list[FolderRows] = field(default_factory=list)
     mended: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
     def add(self, other: Survey) -> None:
@@ -205,12 +205,12 @@ class Survey:
         return Affine(np.float64(centre), np.float64(deviation)) if scale else Affine(np.float64(0.0), np.float64(1.0))
 
 
-def survey(rows: Iterable[Rows], choose: NDArray[np.int64] | None = None) -> Survey:
+def survey(rows: Iterable[FolderRows], choose: NDArray[np.int64] | None = None) -> Survey:
     """Look at some rows.
 
     Parameters
     ----------
-    rows : iterable of Rows
+    rows : iterable of FolderRows
     choose : sorted ndarray of int, optional
         Numbers of rows to keep.
     """
@@ -238,7 +238,7 @@ def matrix(X: pa.Table, columns: Columns | None) -> Floats:
     return out
 
 
-def _look(rows: Rows, choose: NDArray[np.int64] | None) -> Survey:
+def _look(rows: FolderRows, choose: NDArray[np.int64] | None) -> Survey:
     mended = {(column, kind): (cells, first) for column, kind, cells, first in rows.mended}
     found = Survey(rows=len(rows.index), left_out=rows.left_out, mended=mended)
     if not found.rows:
@@ -275,9 +275,9 @@ def _count(column: pa.ChunkedArray, weight: Floats | None) -> dict[str, float]:
     return dict(zip(coded.dictionary.to_pylist(), totals.astype(float).tolist(), strict=True))
 
 
-def _small_copy(rows: Rows) -> Rows:
+def _small_copy(rows: FolderRows) -> FolderRows:
     """Return rows that hold on to no larger array they were taken from."""
     S = rows.S
     prior = None if S.prior is None else frozen(S.prior.copy())
     sets = type(S)(frozen(S.values.copy()), frozen(S.offsets.copy()), prior)
-    return Rows(rows.index, rows.X, sets, rows.weight)
+    return FolderRows(rows.index, rows.X, sets, rows.weight)

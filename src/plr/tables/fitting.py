@@ -28,9 +28,9 @@ from plr.regressor import PartialLabelRegressor
 from plr.sources.files import FORMATS
 from plr.sources.folder import Folder, open_source
 from plr.sources.source import Source, TableSource
+from plr.streaming.engine import Engine
 from plr.streaming.fitting import STREAMED, fit_folder
 from plr.streaming.rows import Reading
-from plr.streaming.training import Engine
 from plr.tables.front_end import PYTHON, FrontEnd, listed
 from plr.tables.identification_columns import count_doubt, doubt_of
 from plr.tables.roles import Asked, Roles, read_roles

@@ -19,7 +19,7 @@ from plr.generation import MECHANISMS, make_candidates, recipe
 from plr.sources.folder import Folder, open_source
 from plr.sources.recipe import with_recipe
 from plr.sources.source import File, Source
-from plr.streaming.hiding import settle
+from plr.streaming.generate_candidates import plan_generation
 from plr.streaming.mapping import Piece
 from plr.streaming.writing import is_folder_output
 from plr.tables.front_end import PYTHON, FrontEnd
@@ -73,10 +73,10 @@ def generate_table(
             )
         given = {name: value for name, value in settings.items() if name != "random_state"}
         with front.working("Looking at the labels") as tell:
-            hiding = settle(source, target, given, settings["random_state"], tell)
-        told = hiding.describe()
+            generation = plan_generation(source, target, given, settings["random_state"], tell)
+        told = generation.describe()
         made = {**made, **told, "options": {**made["options"], **told["options"]}}
-        pieces = hiding.pieces(truth_column)
+        pieces = generation.pieces(truth_column)
     else:
 
         def pieces(files: Sequence[File]) -> Generator[Piece]:

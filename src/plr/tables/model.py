@@ -32,7 +32,7 @@ from plr.tables.rows import RowReader, place_in, read_sets
 from plr.tables.writing import Done, TableOutput, digest_of, what_is_read
 
 if TYPE_CHECKING:
-    from plr.streaming.training import Engine
+    from plr.streaming.engine import Engine
     from plr.tables.fitting import Prepared
 
 __all__ = ["TableModel", "open_identified", "restore"]

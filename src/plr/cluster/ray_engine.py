@@ -1,9 +1,9 @@
 """Training on a Ray cluster: Ray Train's workers have some lanes each, and add up their gradients in every step.
 
 Up to four workers train on the batches that one process would, in the same order; so their number makes no difference
-to the network but for rounding. More of them divide the rows into batches otherwise. Where training stands is reported
-to Ray Train as a checkpoint now and then. Workers that die are started again from the last one, as is a training whose
-driver has died.
+to the network but for rounding. More of them divide the rows into batches otherwise. Each worker reads its lanes of the
+shuffled copy from the disk, which all machines of the cluster must share. Workers report checkpoints to Ray Train;
+those that die are started again from the last one, as is a training whose driver has died.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from plr.cluster.session import cluster_size, import_ray
-from plr.cluster.workers import ERROR, SECONDS_BETWEEN_LOOKS, STATE, WEIGHTS, train_module_worker, train_worker
+from plr.cluster.workers import ERROR, SECONDS_BETWEEN_LOOKS, STATE, WEIGHTS, train_worker
 from plr.errors import ClusterError, PlrError
+from plr.streaming.engine import Callback, State
+from plr.streaming.lane_training import NetworkJob
 from plr.streaming.scratch import Scratch, read_state
-from plr.streaming.training import Callback, NetworkJob, State
 
 if TYPE_CHECKING:
     from plr.learners import Module
     from plr.learners.module import FittedModule
-    from plr.streaming.module import ModuleJob
+    from plr.streaming.module_training import ModuleJob
 
-__all__ = ["OnRay", "local_cpus"]
+__all__ = ["RayEngine", "local_cpus"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,7 +44,7 @@ _MOST_FAILURES = 5
 _SECONDS_BETWEEN_SAVES = 10.0
 
 
-class OnRay:
+class RayEngine:
     """The engine for `plr.streaming.fit_folder` on a cluster that the process is connected to.
 
     Parameters
@@ -54,7 +55,7 @@ class OnRay:
         Seconds between two checkpoints.
     """
 
-    here = False
+    local = False
 
     def __init__(self, workers: int, save_every: float = _SECONDS_BETWEEN_SAVES) -> None:
         self.workers = workers
@@ -78,42 +79,36 @@ class OnRay:
                 raise ClusterError(f"The cluster has lost a task for good: {_last_line(error)}") from error
 
     def train(self, job: NetworkJob, scratch: Scratch, callback: Callback | None) -> State:
-        """Train, from where an earlier attempt has come to, and return where training stands in the end."""
-        with self._trained(train_worker, job, scratch, callback, gpu=False) as folder:
+        """Train, from the last checkpoint if there is one, and return the final state."""
+        with self._trained(job, scratch, callback, gpu=False) as folder:
             state = read_state(folder / STATE)
         assert state is not None
         return state
 
     def train_module(self, job: ModuleJob, scratch: Scratch, callback: Callback | None) -> FittedModule:
-        """Train a torch module, from where an earlier attempt has come to."""
+        """Train a torch module, from the last checkpoint if there is one."""
         import torch
 
         gpu = job.learner.device in ("auto", "cuda") and cluster_size().gpus >= self.workers
-        with _sent_by_value(job.learner), self._trained(train_module_worker, job, scratch, callback, gpu=gpu) as folder:
+        with _sent_by_value(job.learner), self._trained(job, scratch, callback, gpu=gpu) as folder:
             weights = torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True)
-            told = read_state(folder / STATE)
-        assert told is not None
-        return job.fitted(weights, told)
+            report = read_state(folder / STATE)
+        assert report is not None
+        return job.fitted(weights, report)
 
     @contextmanager
     def _trained(
-        self,
-        work: Callable[[dict[str, Any]], None],
-        job: object,
-        scratch: Scratch,
-        callback: Callback | None,
-        *,
-        gpu: bool,
+        self, job: NetworkJob | ModuleJob, scratch: Scratch, callback: Callback | None, *, gpu: bool
     ) -> Iterator[Path]:
         """Let a group of workers train, and give the folder of the last checkpoint."""
-        self._check_room()
+        self._check_cpus()
         from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchConfig, TorchTrainer
 
-        told = scratch.path / _PROGRESS
+        progress = scratch.path / _PROGRESS
         trainer = TorchTrainer(
-            work,
-            train_loop_config={"job": job, "told": told, "save_every": self.save_every},
+            train_worker,
+            train_loop_config={"job": job, "progress": progress, "save_every": self.save_every},
             torch_config=TorchConfig(backend="nccl" if gpu else "gloo"),
             scaling_config=ScalingConfig(
                 num_workers=self.workers, use_gpu=gpu, resources_per_worker={"CPU": 1, **({"GPU": 1} if gpu else {})}
@@ -125,50 +120,51 @@ class OnRay:
                 checkpoint_config=CheckpointConfig(num_to_keep=2),
             ),
         )
-        told.with_name(ERROR).unlink(missing_ok=True)
+        progress.with_name(ERROR).unlink(missing_ok=True)
         end = threading.Event()
-        watcher = threading.Thread(target=_watch, args=(told, callback, end), daemon=True)
+        watcher = threading.Thread(target=_watch, args=(progress, callback, end), daemon=True)
         watcher.start()
-        heard = signal.getsignal(signal.SIGINT)
+        handler = signal.getsignal(signal.SIGINT)
         try:
             result = trainer.fit()
         except SystemExit:
             # Ray answers Ctrl-C by ending the process.
             raise KeyboardInterrupt from None
         except Exception as error:
-            raise _told_error(told) or ClusterError(f"Training on the cluster failed: {_last_line(error)}") from error
+            unexpected = ClusterError(f"Training on the cluster failed: {_last_line(error)}")
+            raise _worker_error(progress) or unexpected from error
         finally:
             if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, heard)
+                signal.signal(signal.SIGINT, handler)
             end.set()
             watcher.join()
-        wrong = _told_error(told)
-        if wrong is not None:
-            raise wrong
+        failed = _worker_error(progress)
+        if failed is not None:
+            raise failed
         with result.checkpoint.as_directory() as folder:
             yield Path(folder)
 
-    def _check_room(self) -> None:
+    def _check_cpus(self) -> None:
         size = cluster_size()
-        if size.cpus < self.workers + 1:
+        if size.cpus < self.workers:
             raise ClusterError(
-                f"{self.workers} workers need {self.workers + 1} CPUs, one of them for reading, and the cluster has "
-                f"{size}; ask for fewer with --workers."
+                f"{self.workers} workers need {self.workers} CPUs, and the cluster has {size}; ask for fewer with "
+                "--workers."
             )
 
 
 def local_cpus(workers: int) -> int:
-    """Return how many CPUs a cluster of this machine's own should count: the workers', and some to read with."""
+    """Return how many CPUs a cluster on this machine should count: at least one for each worker."""
     from plr.threads import default_workers
 
-    return max(default_workers(), workers + 2)
+    return max(default_workers(), workers)
 
 
 @contextmanager
 def _sent_by_value(learner: Module) -> Iterator[None]:
     """Send code that only the driver can import along with the module; the installed packages workers have."""
     cloudpickle = import_ray().cloudpickle
-    # What the user has registered stays so.
+    # What the user has registered stays registered.
     known = cloudpickle.cloudpickle.list_registry_pickle_by_value()
     homes = [name for name in _homes(learner.module) if not name.startswith(_EVERYWHERE) and name not in known]
     own = [sys.modules[name] for name in homes]
@@ -190,11 +186,11 @@ def _homes(module: Any) -> set[str]:
     return {name for name in names if name in sys.modules}
 
 
-def _watch(told: Path, callback: Callback | None, end: threading.Event) -> None:
+def _watch(progress: Path, callback: Callback | None, end: threading.Event) -> None:
     while not end.wait(SECONDS_BETWEEN_LOOKS):
         if callback is not None:
             with suppress(OSError, ValueError):
-                done, total, loss = json.loads(told.read_text())
+                done, total, loss = json.loads(progress.read_text())
                 callback(done, total, loss)
 
 
@@ -202,11 +198,11 @@ def _call(function: Callable[[Any], Any], item: Any) -> Any:
     return function(item)
 
 
-def _told_error(told: Path) -> Exception | None:
-    """Return the error that a worker has left word of, once; None where there is none."""
+def _worker_error(progress: Path) -> Exception | None:
+    """Return the error that a worker has written down, and remove it; None where there is none."""
     import plr.errors
 
-    place = told.with_name(ERROR)
+    place = progress.with_name(ERROR)
     if not place.exists():
         return None
     kind, text = json.loads(place.read_text())
@@ -216,5 +212,5 @@ def _told_error(told: Path) -> Exception | None:
 
 
 def _last_line(error: BaseException) -> str:
-    """Return what Ray says in the end, after the places in the code."""
+    """Return the last line of an error of Ray's, after its traceback."""
     return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)

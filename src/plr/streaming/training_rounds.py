@@ -1,7 +1,7 @@
 """The order of a training: epochs, and in each a round for every chunk; and the rows of a round as arrays.
 
-All of it follows from the seed and the sizes of the lanes alone. So every process knows it without being told, and a
-training that is taken up in the middle goes on as it would have.
+All of it follows from the seed and the sizes of the lanes alone, so that several processes agree on it without sending
+it, and a training that is resumed goes on as it would have.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from plr.streaming.shuffled import ShuffledCopy
 
-__all__ = ["Order", "Round", "RoundRows", "round_rows", "rounds_of"]
+__all__ = ["RoundRows", "TrainingOrder", "TrainingRound", "read_rounds", "round_rows"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-class Round(NamedTuple):
-    """One chunk's turn."""
+class TrainingRound(NamedTuple):
+    """Training on the rows of one chunk."""
 
     number: int
     epoch: int
@@ -48,7 +48,7 @@ class RoundRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Order:
+class TrainingOrder:
     """What is trained on when.
 
     Attributes
@@ -91,63 +91,61 @@ class Order:
         found: Integers = np.maximum((self.sizes.max(axis=1) + self.share // 2) // self.share, 1)
         return found
 
-    def together(self, chunk: int) -> Integers:
+    def step_rows(self, chunk: int) -> Integers:
         """Return how many rows, of all lanes, each step of a chunk has."""
-        steps = int(self._steps_by_chunk()[chunk])
-        return np.diff(self.bounds(chunk, steps), axis=1).sum(axis=0)
+        return np.diff(self.bounds(chunk), axis=1).sum(axis=0)
 
-    def bounds(self, chunk: int, steps: int | None = None) -> Integers:
+    def bounds(self, chunk: int) -> Integers:
         """Return where each step of a chunk begins in each lane, and where the last ends: a row for each lane."""
-        steps = int(self._steps_by_chunk()[chunk]) if steps is None else steps
-        sizes = self.sizes[chunk][:, None]
+        steps, sizes = int(self._steps_by_chunk()[chunk]), self.sizes[chunk][:, None]
         return np.concatenate([np.minimum(np.arange(steps) * self.share, sizes), sizes], axis=1)
 
-    def turns(self, first: int = 0) -> Iterator[Round]:
+    def turns(self, first: int = 0) -> Iterator[TrainingRound]:
         """Give the rounds from number ``first`` on."""
         chunks = len(self.sizes)
         for epoch in range(first // chunks, self.epochs):
             random = np.random.default_rng(np.random.SeedSequence([self.seed, 0xE90C, epoch]))
             order = random.permutation(chunks)
             for place in range(first - epoch * chunks if epoch == first // chunks else 0, chunks):
-                yield Round(epoch * chunks + place, epoch, int(order[place]), place == chunks - 1)
+                yield TrainingRound(epoch * chunks + place, epoch, int(order[place]), place == chunks - 1)
 
-    def rows_in_order(self, turn: Round, lane: int) -> Integers:
+    def rows_in_order(self, turn: TrainingRound, lane: int) -> Integers:
         """Return the order in which a lane's rows are taken in a round."""
         random = np.random.default_rng(np.random.SeedSequence([self.seed, 0x1A4E, turn.epoch, turn.chunk, lane]))
         return random.permutation(int(self.sizes[turn.chunk, lane]))
 
 
-def rounds_of(copy: ShuffledCopy, order: Order, first: int = 0) -> Iterator[tuple[Round, RoundRows]]:
-    """Read the rounds of a training, all lanes, from number ``first`` on."""
+def read_rounds(
+    copy: ShuffledCopy,
+    order: TrainingOrder,
+    first: int = 0,
+    last: int | None = None,
+    lanes: tuple[int, int] | None = None,
+) -> Iterator[tuple[TrainingRound, RoundRows]]:
+    """Read the rounds of a training from number ``first`` to before ``last``; all lanes, or some."""
+    begin, end = (0, order.lanes) if lanes is None else lanes
     for turn in order.turns(first):
-        yield turn, round_rows(copy.read(turn.chunk, 0, order.lanes), order, turn, 0)
+        if turn.number == last:
+            return
+        yield turn, round_rows(copy.read(turn.chunk, begin, end), order, turn, begin, end)
 
 
-def round_rows(table: pa.Table, order: Order, turn: Round, first: int, last: int | None = None) -> RoundRows:
+def round_rows(table: pa.Table, order: TrainingOrder, turn: TrainingRound, first: int, last: int) -> RoundRows:
     """Return the rows of some lanes, from ``first`` to before ``last``, as arrays in the order of the round."""
-    lanes = range(first, order.lanes if last is None else last)
-    sizes = order.sizes[turn.chunk, lanes.start : lanes.stop]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
+    starts = np.concatenate([[0], np.cumsum(order.sizes[turn.chunk, first:last])])
     if table.num_rows != starts[-1]:
         raise RuntimeError(f"Round {turn.number} has {table.num_rows} rows in place of {starts[-1]}.")
-    taken = [at + order.rows_in_order(turn, lane) for lane, at in zip(lanes, starts[:-1], strict=True)]
-    features = _flat(table["x"])
-    lists = {name: _values(table[name]) if name in table.column_names else _NOTHING for name in _LISTS}
+    taken = [at + order.rows_in_order(turn, lane) for lane, at in zip(range(first, last), starts[:-1], strict=True)]
+    nothing, names = np.empty(0), table.column_names
     return RoundRows(
-        features.reshape(table.num_rows, -1),
-        lists["y"],
+        _flat(table["x"]).reshape(table.num_rows, table["x"].type.list_size),
+        _flat(table["y"]),
         _offsets(table["y"]),
-        lists["prior"],
-        lists["log_q"],
-        lists["start"],
-        _column(table["weight"]) if "weight" in table.column_names else _NOTHING,
-        np.concatenate(taken) if taken else np.empty(0, dtype=np.int64),
+        *(_flat(table[name]) if name in names else nothing for name in ("prior", "log_q", "start")),
+        table["weight"].to_numpy() if "weight" in names else nothing,
+        np.concatenate(taken),
         starts.astype(np.int64),
     )
-
-
-_LISTS = ("y", "prior", "log_q", "start")
-_NOTHING: Floats = np.empty(0)
 
 
 def _flat(column: pa.ChunkedArray) -> NDArray[Any]:
@@ -155,14 +153,6 @@ def _flat(column: pa.ChunkedArray) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _values(column: pa.ChunkedArray) -> Floats:
-    return _flat(column).astype(np.float64, copy=False)
-
-
 def _offsets(column: pa.ChunkedArray) -> Integers:
     sizes = [np.diff(chunk.offsets.to_numpy()) for chunk in column.chunks]
     return np.concatenate([[0], np.cumsum(np.concatenate([*sizes, np.empty(0, dtype=np.int32)]))]).astype(np.int64)
-
-
-def _column(column: pa.ChunkedArray) -> Floats:
-    return np.asarray(column.to_numpy(), dtype=np.float64)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,15 +20,18 @@ from plr.network._heads import Sets
 from plr.network._optimizers import OPTIMIZERS
 from plr.network._passes import Layout
 from plr.network._stages import get_stages
-from plr.network._training import CONSTANT, COSINE
+from plr.network._training import BY_LOSS, CONSTANT, COSINE
 from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.network.network import SCALAR_HEAD, Network, Settings, _aligned
+from plr.noise import fit_noise
 from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, step_on, take_step, train_steps
-from plr.streaming.rounds import Order, Round, RoundRows
+from plr.streaming.shuffled import Prepared, ShuffledCopy
+from plr.streaming.training_rounds import RoundRows, TrainingOrder, TrainingRound
+from plr.weighting import Posterior
 from plr.weighting._noise import next_missing, next_scale
-from plr.weighting.rule import Rule, frozen
+from plr.weighting.rule import NOTHING, Rule, frozen
 
-__all__ = ["Alone", "LaneTraining", "Together"]
+__all__ = ["LaneTraining", "NetworkJob", "ProcessGroup", "SingleProcess"]
 
 Floats = NDArray[np.float64]
 
@@ -36,8 +41,8 @@ _FIRST_OPERATIONS, _MOST_STEPS = 200_000_000, 1 << 30
 _HISTORY = ("losses", "scales", "validation")
 
 
-class Together(Protocol):
-    """What the processes of a training have in common."""
+class ProcessGroup(Protocol):
+    """The processes that train a network together."""
 
     number: int
     """Which of them this is."""
@@ -48,8 +53,8 @@ class Together(Protocol):
         ...
 
 
-class Alone:
-    """A training by one process."""
+class SingleProcess:
+    """The group of a process that trains alone."""
 
     number, processes = 0, 1
 
@@ -58,22 +63,22 @@ class Alone:
 
 
 class LaneTraining:
-    """A network on its way.
+    """The training of a network, round by round.
 
     Parameters
     ----------
     rule : Rule
     settings : Settings
         Of the network; ``fixed_epochs`` counts rounds here.
-    order : Order
+    order : TrainingOrder
     columns : int
         Of the features.
     largest_set : int
     seed : int
     lanes : (int, int)
         Those of this process, from the first to before the second.
-    together : Together
-    judge : callable, optional
+    group : ProcessGroup
+    score : callable, optional
         Scores a network, with the state of its rule, on rows held out; smaller is better. Asked after each epoch, to
         choose the best.
     """
@@ -82,19 +87,19 @@ class LaneTraining:
         self,
         rule: Rule,
         settings: Settings,
-        order: Order,
+        order: TrainingOrder,
         columns: int,
         largest_set: int,
         *,
         seed: int,
         lanes: tuple[int, int] | None = None,
-        together: Together | None = None,
-        judge: Callable[[Network, Floats], float] | None = None,
+        group: ProcessGroup | None = None,
+        score: Callable[[Network, Floats], float] | None = None,
     ) -> None:
         self.rule, self.settings, self.order = rule, settings, order
         self.lanes = (0, order.lanes) if lanes is None else lanes
-        self._together: Together = Alone() if together is None else together
-        self._judge = judge
+        self._group: ProcessGroup = SingleProcess() if group is None else group
+        self._score = score
         dtype = np.dtype(settings.dtype)
         sizes = [columns, *settings.hidden, 1]
         self.layout = Layout(
@@ -144,8 +149,8 @@ class LaneTraining:
 
     @property
     def network(self) -> Network:
-        """The network as it is now; the best one, where there was a judge and training is over."""
-        chosen = self._best if self._judge is not None and self.is_over else self._room.parameters
+        """The network as it is now; the best one where epochs were scored and training is over."""
+        chosen = self._best if self._score is not None and self.is_over else self._room.parameters
         return Network(self.layout, chosen.copy())
 
     @property
@@ -155,7 +160,7 @@ class LaneTraining:
 
     def run(
         self,
-        rounds: Iterable[tuple[Round, RoundRows]],
+        rounds: Iterable[tuple[TrainingRound, RoundRows]],
         *,
         callback: Callable[[int, int, float], object] | None = None,
         after: Callable[[LaneTraining], object] | None = None,
@@ -164,7 +169,7 @@ class LaneTraining:
 
         Parameters
         ----------
-        rounds : iterable of (Round, RoundRows)
+        rounds : iterable of (TrainingRound, RoundRows)
         callback : callable, optional
             Called with ``(steps done, steps in all, loss)`` about ten times a second.
         after : callable, optional
@@ -182,16 +187,16 @@ class LaneTraining:
         self.check()
 
     def check(self) -> None:
-        """Complain about a training that is over and has come to nothing."""
+        """Raise an error where training is over and has diverged."""
         if not self.is_over:
             return
         if not np.isfinite(self._room.parameters).all():
             raise diverged(PARAMETERS, len(self.losses), self.order.epochs, self.settings.learning_rate)
-        if self._judge is not None and self.best_epoch < 0:
+        if self._score is not None and self.best_epoch < 0:
             raise DivergenceError(NO_SCORE)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return where training stands, as arrays."""
+        """Return the state of the training as arrays."""
         room = self._room
         return {
             "parameters": room.parameters,
@@ -205,7 +210,7 @@ class LaneTraining:
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go on from where another training stood."""
+        """Continue from the state of another training."""
         room = self._room
         for name in ("parameters", "first", "second", "state"):
             getattr(room, name)[:] = state[name]
@@ -216,7 +221,9 @@ class LaneTraining:
         for name in _HISTORY:
             setattr(self, name, state[name].tolist())
 
-    def _train(self, turn: Round, rows: RoundRows, callback: Callable[[int, int, float], object] | None) -> None:
+    def _train(
+        self, turn: TrainingRound, rows: RoundRows, callback: Callable[[int, int, float], object] | None
+    ) -> None:
         fixed = rows.start if turn.number < self.settings.fixed_epochs else rows.start[:0]
         lanes = Lanes(
             np.require(rows.features, dtype=self._room.parameters.dtype, requirements=["C", "A", "W"]),
@@ -224,20 +231,20 @@ class LaneTraining:
             frozen(rows.weight),
             rows.order,
             rows.starts,
-            self.order.together(turn.chunk),
+            self.order.step_rows(turn.chunk),
             self.order.share,
         )
         self._room.totals[:] = 0.0
-        count = len(lanes.together)
+        count = len(lanes.step_rows)
         use_fixed = bool(fixed.size)
         step = 0
         while step < count:
             last = min(count, step + self._budget)
             began = time.perf_counter()
-            if self._together.processes == 1:
+            if self._group.processes == 1:
                 self._steps(lanes, step, last, use_fixed)
             else:
-                self._steps_together(lanes, step, last, use_fixed)
+                self._steps_in_group(lanes, step, last, use_fixed)
             taken = time.perf_counter() - began
             grown = self._budget * min(_SECONDS_BETWEEN_LOOKS / max(taken, 1e-9), 8.0)
             self._budget = max(1, int(min(grown, _MOST_STEPS)))
@@ -263,7 +270,7 @@ class LaneTraining:
             self._room,
         )
 
-    def _steps_together(self, lanes: Lanes, first: int, last: int, use_fixed: bool) -> None:
+    def _steps_in_group(self, lanes: Lanes, first: int, last: int, use_fixed: bool) -> None:
         """Take steps of which the gradients of all processes are added up.
 
         A step and the gradients of the next are one call: to hand the arrays over takes longer than a small step.
@@ -272,15 +279,15 @@ class LaneTraining:
         common = (self._stages, self.layout, SCALAR_HEAD, self.rule.formula)
         add_gradients(*common, lanes, first, use_fixed, self._schedule.learn_scale, room)
         for step in range(first, last):
-            self._together.add(room.sums[0])
+            self._group.add(room.sums[0])
             if step + 1 < last:
                 step_on(*common, self._schedule, lanes, step, self.steps, use_fixed, room)
         take_step(self._schedule, self.steps + last, room)
 
-    def _end_round(self, turn: Round) -> None:
+    def _end_round(self, turn: TrainingRound) -> None:
         """Learn the noise from the round's sums, and close the epoch where it ends."""
         totals = _pairwise(self._room.totals)
-        self._together.add(totals)
+        self._group.add(totals)
         state = self._room.state
         if not np.isfinite(totals[0]):
             what = f"The training loss became {totals[0]}"
@@ -297,13 +304,13 @@ class LaneTraining:
         self.losses.append(float(self._of_epoch[0] / self._of_epoch[1]))
         self.scales.append(float(state[SCALE]))
         self._of_epoch = np.zeros(2)
-        if self._judge is None:
+        if self._score is None:
             return
         # The first process decides for all: on other processors the last bit may be another.
         found = np.zeros(1)
-        if self._together.number == 0:
-            found[0] = self._judge(Network(self.layout, self._room.parameters.copy()), state)
-        self._together.add(found)
+        if self._group.number == 0:
+            found[0] = self._score(Network(self.layout, self._room.parameters.copy()), state)
+        self._group.add(found)
         score = float(found[0])
         best = np.inf if self.best_epoch < 0 else self.validation[self.best_epoch]
         self.validation.append(score)
@@ -311,6 +318,63 @@ class LaneTraining:
             self.best_epoch = turn.epoch
             self._best = self._room.parameters.copy()
         self.stopped = self.settings.patience > 0 and turn.epoch - self.best_epoch >= self.settings.patience
+
+
+@dataclass(frozen=True)
+class NetworkJob:
+    """A network to be trained: all that other processes need to know.
+
+    Attributes
+    ----------
+    copy : Path
+        The folder of the shuffled copy.
+    rule : Rule
+    settings : Settings
+    columns, largest_set : int
+    seed : int
+    validation : Prepared or None
+        Rows held out to choose the best epoch by.
+    """
+
+    copy: Path
+    rule: Rule
+    settings: Settings
+    columns: int
+    largest_set: int
+    seed: int
+    validation: Prepared | None = None
+
+    def order(self, copy: ShuffledCopy) -> TrainingOrder:
+        """Return what is trained on when."""
+        return TrainingOrder(copy.sizes, self.settings.epochs, self.settings.batch_size, self.seed)
+
+    def training(
+        self, copy: ShuffledCopy, lanes: tuple[int, int] | None = None, group: ProcessGroup | None = None
+    ) -> LaneTraining:
+        """Return the training before its first round, of some lanes or of all."""
+        return LaneTraining(
+            self.rule,
+            self.settings,
+            self.order(copy),
+            self.columns,
+            self.largest_set,
+            seed=self.seed,
+            lanes=lanes,
+            group=group,
+            score=None if self.validation is None else self._score,
+        )
+
+    def _score(self, network: Network, state: NDArray[np.float64]) -> float:
+        """Score a network on the rows held out, without their labels: smaller is better."""
+        assert self.validation is not None
+        _, S, weight, log_q, _ = self.validation
+        prediction = network.predict(self.validation.features)
+        if self.settings.stop_rule == BY_LOSS:
+            found = self.rule.evaluate(prediction, S, state, NOTHING if log_q is None else log_q)
+            return float(np.average(found.loss, weights=weight))
+        family = self.rule.weighting if isinstance(self.rule.weighting, Posterior) else None
+        noise = fit_noise(prediction, S, family, weight)
+        return -float(np.average(noise.log_likelihood(prediction, S), weights=weight))
 
 
 def _pairwise(totals: Floats) -> Floats:

@@ -21,8 +21,8 @@ from plr.learners.least_squares import pseudo_inverse
 from plr.learners.linear import solve
 from plr.preprocessing.scaling import label_scale
 from plr.streaming.ahead import ahead
-from plr.streaming.rounds import Order, RoundRows, rounds_of
 from plr.streaming.shuffled import Prepared, ShuffledCopy
+from plr.streaming.training_rounds import RoundRows, TrainingOrder, read_rounds
 from plr.threads import one_blas_thread
 from plr.weighting._noise import next_missing, next_scale, spread
 from plr.weighting.rule import Rule, row_sums
@@ -71,7 +71,7 @@ class LinearJob:
         state = self.rule.initial_state(scale)
         if report.noise_scale.size:
             state[SCALE] = report.noise_scale[-1]
-        order = Order(copy.sizes, 1, 1, self.seed)
+        order = TrainingOrder(copy.sizes, 1, 1, self.seed)
         most = min(self.most, _MOST_PASSES)
         tolerance = max(self.tolerance, _SETTLED)
         losses: list[float] = []
@@ -79,7 +79,7 @@ class LinearJob:
         moved = np.inf
         for done in range(1, most + 1):
             sums = LinearSums(self.rule, len(solution))
-            for turn, rows in ahead(rounds_of(copy, order)):
+            for turn, rows in ahead(read_rounds(copy, order)):
                 sums.add(rows, solution, state)
                 if callback is not None:
                     callback((done - 1) * order.rounds + turn.number + 1, most * order.rounds, sums.mean_loss)

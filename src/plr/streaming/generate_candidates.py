@@ -1,7 +1,7 @@
-"""True labels of a folder hidden among false ones, a block of rows at a time.
+"""Candidate sets for the true labels of a folder, a block of rows at a time.
 
 Rows are counted over all files in order and divided into blocks of `BLOCK_ROWS`, whatever the files and batches they
-are read in. Options that a mechanism takes from the labels are settled first, in a pass over them. Then each block gets
+are read in. Options that a mechanism takes from the labels are found first, in a pass over them. Then each block gets
 its candidates by ``make_candidates`` with these options and random numbers of its own: the first block those of the
 seed, block ``k`` those of ``numpy.random.SeedSequence(seed, spawn_key=(k,))``. So a folder of at most one block has the
 candidates that a single file would have, save for ``biased``, which draws its function in the first pass.
@@ -32,7 +32,7 @@ from plr.sources.source import Batch, File
 from plr.streaming.ahead import ahead
 from plr.streaming.mapping import Piece
 
-__all__ = ["BLOCK_ROWS", "MOST_LABELS", "SAMPLE_ROWS", "Hiding", "blocks", "settle"]
+__all__ = ["BLOCK_ROWS", "MOST_LABELS", "SAMPLE_ROWS", "CandidateGeneration", "blocks", "plan_generation"]
 
 Floats = NDArray[np.float64]
 Tell = Callable[[int, int, float], None]
@@ -44,12 +44,12 @@ MOST_LABELS = 50_000_000
 """Labels that are kept in memory where false labels are drawn from them; of more, some are taken at random."""
 
 SAMPLE_ROWS = 20_000
-"""Rows, evenly spaced, that functions of the features are settled by."""
+"""Rows, evenly spaced, that functions of the features are learned from."""
 
 
 @dataclass(frozen=True)
-class Hiding:
-    """How the labels of a folder are hidden.
+class CandidateGeneration:
+    """How the labels of a folder become candidate sets.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Hiding:
             for block in blocks(batches):
                 if block.first // BLOCK_ROWS not in wanted:
                     continue
-                table, sizes = self._hidden(block, truth)
+                table, sizes = self._generated(block, truth)
                 for file in files[bisect.bisect_right(ends, block.first) :]:
                     if file.first >= block.first + table.num_rows:
                         break
@@ -104,7 +104,7 @@ class Hiding:
 
         return give
 
-    def _hidden(self, block: Batch, truth: str | None) -> tuple[pa.Table, NDArray[np.int64]]:
+    def _generated(self, block: Batch, truth: str | None) -> tuple[pa.Table, NDArray[np.int64]]:
         y = _labels(self.folder, block, self.target)
         number = block.first // BLOCK_ROWS
         seed = np.random.SeedSequence(self.seed, spawn_key=(number,) if number else ())
@@ -130,8 +130,10 @@ class Hiding:
         return encode(dataset_of(joined, self.target), np.arange(self.sample.num_rows))[self.sample.num_rows :]
 
 
-def settle(folder: Folder, target: str, settings: Mapping[str, Any], seed: int, tell: Tell | None = None) -> Hiding:
-    """Settle the options that a mechanism takes from all rows.
+def plan_generation(
+    folder: Folder, target: str, settings: Mapping[str, Any], seed: int, tell: Tell | None = None
+) -> CandidateGeneration:
+    """Fill in the options that a mechanism takes from all rows.
 
     Parameters
     ----------
@@ -149,11 +151,11 @@ def settle(folder: Folder, target: str, settings: Mapping[str, Any], seed: int, 
     given = {name: settings[name] for name in known if settings.get(name) is not None}
     others = {name: value for name, value in settings.items() if name not in known}
     if kind.uses_features:
-        return _settle_by_sample(folder, target, given, others, seed, tell)
+        return _plan_from_sample(folder, target, given, others, seed, tell)
     started = kind(**given)
     open_ones = {name for name in known if getattr(started, name) is None}
     if not open_ones:
-        return Hiding(folder, target, {**others, **given}, seed)
+        return CandidateGeneration(folder, target, {**others, **given}, seed)
     found = _Summary(folder.rows, seed, open_ones)
     for block in blocks(ahead(folder.batches([target]))):
         found.add(block.first // BLOCK_ROWS, _labels(folder, block, target))
@@ -163,7 +165,9 @@ def settle(folder: Folder, target: str, settings: Mapping[str, Any], seed: int, 
     sampled = len(given["pool"]) if "pool" in open_ones and len(given["pool"]) < folder.rows else None
     # A range is all that is left to take, and two labels tell it.
     options = resolve_options(settings["mechanism"], [found.low, found.high], **given)
-    return Hiding(folder, target, {**others, **options}, seed, sampled=sampled, taken=("pool",) if sampled else ())
+    return CandidateGeneration(
+        folder, target, {**others, **options}, seed, sampled=sampled, taken=("pool",) if sampled else ()
+    )
 
 
 def blocks(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -242,9 +246,9 @@ class _Summary:
         return random.choice(y, max(len(y) * MOST_LABELS // self._rows, 1), replace=False)
 
 
-def _settle_by_sample(
+def _plan_from_sample(
     folder: Folder, target: str, given: dict[str, Any], others: dict[str, Any], seed: int, tell: Tell | None
-) -> Hiding:
+) -> CandidateGeneration:
     chosen = np.unique(np.linspace(0, folder.rows - 1, min(SAMPLE_ROWS, folder.rows)).astype(np.int64))
     parts = []
     for batch in ahead(folder.batches()):
@@ -259,7 +263,7 @@ def _settle_by_sample(
     options = resolve_options(others["mechanism"], sample[target].to_numpy(), X=X, random_state=seed, **given)
     taken = tuple(name for name in options if name not in given and name not in ("shift", "spread"))
     sampled = sample.num_rows if sample.num_rows < folder.rows else None
-    return Hiding(folder, target, {**others, **options}, seed, sample, sampled, taken if sampled else ())
+    return CandidateGeneration(folder, target, {**others, **options}, seed, sample, sampled, taken if sampled else ())
 
 
 def _labels(folder: Folder, batch: Batch, target: str) -> Floats:

@@ -24,22 +24,22 @@ from plr.learners.module.training import Material, Together
 from plr.losses import Loss
 from plr.preprocessing.scaling import Affine
 from plr.streaming.ahead import ahead
-from plr.streaming.rounds import Order, Round, RoundRows, rounds_of
 from plr.streaming.shuffled import Prepared, ShuffledCopy
+from plr.streaming.training_rounds import RoundRows, TrainingOrder, read_rounds
 from plr.torch.batches import spread
 from plr.weighting import Weighting
 
 __all__ = ["ModuleJob"]
 
 Integers = NDArray[np.int64]
-Rounds = Callable[[ShuffledCopy, Order, int], Iterator[tuple[Round, RoundRows]]]
+Progress = Callable[[int, int, float], object]
 
 _START_SHARE = 3
 
 
 @dataclass(frozen=True)
 class ModuleJob:
-    """A module to be trained; all that other processes need to know.
+    """A module to be trained: all that other processes need to know.
 
     Attributes
     ----------
@@ -58,8 +58,8 @@ class ModuleJob:
     started : bool
         Whether candidates have the weights of a start.
     seed : int
-    judges : Prepared or None
-        Rows to choose the best epoch by.
+    validation : Prepared or None
+        Rows held out to choose the best epoch by.
     """
 
     copy: Path
@@ -73,11 +73,11 @@ class ModuleJob:
     scale: float
     started: bool
     seed: int
-    judges: Prepared | None = field(default=None, repr=False)
+    validation: Prepared | None = field(default=None, repr=False)
 
-    def order(self, copy: ShuffledCopy) -> Order:
+    def order(self, copy: ShuffledCopy) -> TrainingOrder:
         """Return what is trained on when."""
-        return Order(copy.sizes, self.epochs, self.learner.batch_size, self.seed)
+        return TrainingOrder(copy.sizes, self.epochs, self.learner.batch_size, self.seed)
 
     def run(
         self,
@@ -85,10 +85,9 @@ class ModuleJob:
         checkpoint: Path,
         *,
         lanes: tuple[int, int] | None = None,
-        together: Together | None = None,
-        rounds: Rounds = rounds_of,
-        callback: Callable[[int, int, float], object] | None = None,
-        tell: Callable[[int, int, float], object] | None = None,
+        group: Together | None = None,
+        callback: Progress | None = None,
+        tell: Progress | None = None,
     ) -> FittedModule:
         """Train, from the checkpoint on where there is one.
 
@@ -99,10 +98,8 @@ class ModuleJob:
             Written after each epoch.
         lanes : (int, int), optional
             Those of this process, from the first to before the second; all of them by default.
-        together : Together, optional
+        group : optional
             The processes that train together.
-        rounds : callable
-            Gives the rounds of an order from some number on.
         callback : callable, optional
             Called after each epoch.
         tell : callable, optional
@@ -116,23 +113,23 @@ class ModuleJob:
             net = begin(self.learner, self.columns, device, self.seed, numbers)
             kind = label_type(net)
             reader = FeatureReader(float_type(net), self.scaling, None, floats=True)
-            source = _CopySource(copy, order, own, rounds, reader.dtype, kind, numbers.outside(tell))
-            judges = None if self.judges is None else _HeldSource(self.judges, reader.dtype, kind)
+            source = _CopySource(copy, order, own, reader.dtype, kind, numbers.outside(tell))
+            validation = None if self.validation is None else _HeldSource(self.validation, reader.dtype, kind)
             material = Material(
                 source,
-                judges,
+                validation,
                 self.scale,
                 self.seed,
                 numbers,
                 self.epochs // _START_SHARE if self.started else 0,
                 numbers.outside(callback),
-                together,
+                group,
             )
             surroundings = Surroundings(reader, self.target, (copy.sizes,))
             return train(self.learner, settings, net, device, material, self.weighting, self.loss, surroundings)
 
-    def told(self, fitted: FittedModule) -> dict[str, NDArray[Any]]:
-        """Return how a training went, as arrays, for `fitted`."""
+    def report_arrays(self, fitted: FittedModule) -> dict[str, NDArray[Any]]:
+        """Return the report of a training as arrays, for `fitted`."""
         report = fitted.report
         return {
             "rounds": np.array([report.rounds, -1 if report.best_round is None else report.best_round]),
@@ -141,15 +138,13 @@ class ModuleJob:
             "validation": report.validation,
         }
 
-    def fitted(self, weights: dict[str, Any], told: dict[str, NDArray[Any]]) -> FittedModule:
-        """Return the trained module from its weights and from how its training went."""
+    def fitted(self, weights: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FittedModule:
+        """Return the trained module from its weights and the arrays of its report."""
         settings = check_settings(self.learner)
         net = make_module(self.learner.module, self.columns)
         net.load_state_dict(weights)
-        rounds, best = (int(number) for number in told["rounds"])
-        report = Report(
-            rounds, told["loss"], told["noise_scale"], told["validation"], best_round=None if best < 0 else best
-        )
+        rounds, best = (int(number) for number in arrays.pop("rounds"))
+        report = Report(rounds, **arrays, best_round=None if best < 0 else best)
         reader = FeatureReader(float_type(net), self.scaling, None, floats=True)
         device = str(find_device(settings.device))
         return FittedModule(net.eval(), reader, self.target, report, settings.batch_size, device, settings.autocast)
@@ -161,14 +156,13 @@ class _CopySource:
     def __init__(
         self,
         copy: ShuffledCopy,
-        order: Order,
+        order: TrainingOrder,
         lanes: tuple[int, int],
-        rounds: Rounds,
         dtype: torch.dtype,
         labels: torch.dtype,
-        tell: Callable[[int, int, float], object] | None,
+        tell: Progress | None,
     ) -> None:
-        self._copy, self._order, self._lanes, self._rounds = copy, order, lanes, rounds
+        self._copy, self._order, self._lanes = copy, order, lanes
         self._dtype, self._labels, self._tell = dtype, labels, tell
         self.steps: int | None = order.steps // order.epochs
 
@@ -176,17 +170,16 @@ class _CopySource:
         """Give the batches of an epoch."""
         order = self._order
         done = epoch * (self.steps or 0)
-        for turn, rows in ahead(self._rounds(self._copy, order, epoch * len(order.sizes))):
-            together = order.together(turn.chunk)
+        chunks = len(order.sizes)
+        for turn, rows in ahead(read_rounds(self._copy, order, epoch * chunks, (epoch + 1) * chunks, self._lanes)):
+            step_rows = order.step_rows(turn.chunk)
             bounds = order.bounds(turn.chunk)[self._lanes[0] : self._lanes[1]] + rows.starts[:-1, None]
-            for step, in_all in enumerate(together):
+            for step, in_all in enumerate(step_rows):
                 taken = [rows.order[lane[step] : lane[step + 1]] for lane in bounds]
                 yield _batch(rows, np.concatenate(taken), self._dtype, self._labels, int(in_all))
-            done += len(together)
+            done += len(step_rows)
             if self._tell is not None:
                 self._tell(done, order.steps, np.nan)
-            if turn.ends_epoch:
-                break
 
 
 class _HeldSource:

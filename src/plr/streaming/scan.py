@@ -1,0 +1,130 @@
+"""The two passes over a folder that come before training: a survey of all rows, and the shuffled copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plr.sources.folder import Folder
+from plr.sources.source import File
+from plr.streaming.ahead import ahead
+from plr.streaming.engine import Engine
+from plr.streaming.preparation import Choice, Preparation
+from plr.streaming.rows import FolderRows, Reading
+from plr.streaming.shuffled import Shape, ShuffledCopy, plan_shape, space_for, write_part
+from plr.streaming.survey import Survey, survey
+
+__all__ = ["Working", "copy_folder", "silent", "survey_folder"]
+
+Working = Callable[[str], AbstractContextManager[Callable[[int, int, float], object]]]
+"""Given the name of a stage, a context manager that gives what is called with ``(done, in all, loss)``."""
+
+# Files are worked on together until they have so many rows, or so large a share of all.
+_ROWS_TOGETHER, _MOST_PARTS = 1_000_000, 256
+
+
+@contextmanager
+def silent(_: str) -> Iterator[Callable[[int, int, float], object]]:
+    """Report no progress."""
+    yield lambda *_: None
+
+
+def survey_folder(reading: Reading, choice: Choice, engine: Engine, working: Working) -> Survey:
+    """Look at every row once."""
+    found = Survey()
+    with working("Looking through all rows") as tell:
+        count = _Counter(tell, reading.folder.rows)
+        look = partial(_survey_files, reading, choice, count if engine.local else None)
+        for part in engine.map(look, _file_parts(reading.folder)):
+            found.add(part)
+            if not engine.local:
+                count(part.rows + part.left_out)
+    return found
+
+
+def copy_folder(
+    ready: Preparation,
+    reading: Reading,
+    found: Survey,
+    folder: Path,
+    engine: Engine,
+    seed: int,
+    working: Working,
+) -> tuple[ShuffledCopy, int]:
+    """Write the shuffled copy into a folder, unless it is there; return it, and about how many bytes it takes."""
+    present = {"prior": found.has_prior, "log_q": ready.density is not None, "start": ready.start is not None}
+    shape, size = plan_shape(
+        found.rows,
+        len(np.atleast_1d(ready.encoding.scaling.scale)),
+        ready.dtype,
+        found.candidates / found.rows,
+        lanes=engine.lanes,
+        seed=seed,
+        weighted=reading.weights is not None,
+        lists=tuple(name for name, there in present.items() if there),
+    )
+    if ShuffledCopy.exists(folder):
+        return ShuffledCopy(folder), size
+    space_for(folder, size)
+    with working("Writing a shuffled copy") as tell:
+        count = _Counter(tell, reading.folder.rows)
+        write = partial(_copy_files, reading, ready, shape, folder, count if engine.local else None)
+        runs = []
+        for part in engine.map(write, list(enumerate(_file_parts(reading.folder)))):
+            runs += part
+            if not engine.local:
+                count(sum(run["rows"] for run in part))
+        return ShuffledCopy.complete(folder, shape, runs), size
+
+
+class _Counter:
+    """Adds up rows, and reports how many there have been."""
+
+    def __init__(self, tell: Callable[[int, int, float], object], total: int) -> None:
+        self._tell, self._total, self._seen = tell, total, 0
+
+    def __call__(self, rows: int) -> None:
+        self._seen += rows
+        self._tell(self._seen, self._total, np.nan)
+
+
+def _file_parts(folder: Folder) -> list[list[File]]:
+    """Divide files into parts that can be worked on apart: neighbours, with enough rows to be worth it."""
+    parts: list[list[File]] = [[]]
+    enough, rows = max(_ROWS_TOGETHER, folder.rows // _MOST_PARTS), 0
+    for file in folder.files:
+        if rows >= enough:
+            parts.append([])
+            rows = 0
+        parts[-1].append(file)
+        rows += file.rows
+    return parts
+
+
+def _survey_files(reading: Reading, choice: Choice, count: _Counter | None, files: Sequence[File]) -> Survey:
+    return survey(_counted(reading.rows(files), count), choice.every)
+
+
+def _copy_files(
+    reading: Reading,
+    ready: Preparation,
+    shape: Shape,
+    folder: Path,
+    count: _Counter | None,
+    part: tuple[int, Sequence[File]],
+) -> list[dict[str, Any]]:
+    number, files = part
+    rows = (ready.training(batch) for batch in _counted(ahead(reading.rows(files)), count) if len(batch.index))
+    return write_part(folder, number, shape, rows)
+
+
+def _counted(rows: Iterable[FolderRows], count: _Counter | None) -> Iterator[FolderRows]:
+    for part in rows:
+        yield part
+        if count is not None:
+            count(len(part.index) + part.left_out)
