@@ -1,4 +1,7 @@
-"""Bad input: each case raises the named type, says what is wrong and where, and changes nothing."""
+"""Bad input: each case raises the named type, says what is wrong and where, and changes nothing.
+
+Cases give the fields that the error must have, and once for each kind of message a pattern of its words.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ from sklearn.model_selection import StratifiedKFold
 
 from plr import CandidateSets, PartialLabelRegressor, check, errors
 from plr.candidates import as_candidate_sets
-from plr.candidates.text import parse_cells
+from plr.candidates.arrow import parse_cells
 from plr.learners import MLP, Linear
 from plr.losses import Huber, Pointwise
 from plr.weighting import Custom, Posterior, Progressive
+from support.refusals import refused
 
 X = np.arange(12.0).reshape(6, 2)
 S = [[1.0, 2.0], [2.0], [3.0, 5.0], [4.0], [5.0, 1.0], [6.0]]
@@ -48,13 +52,13 @@ CASES = {
     "row of only NaN": (
         lambda: fit(S=np.array([[1.0, 2.0]] * 5 + [[np.nan, np.nan]])),
         errors.EmptySetError,
-        r"row.* 5\b",
+        {"row": 5},
     ),
-    "infinity": (lambda: fit(S=replaced(2, [1.0, np.inf])), errors.CandidateError, r"2\b"),
-    "string": (lambda: fit(S=replaced(4, ["a", "b"])), errors.CandidateError, r"4\b"),
-    "complex": (lambda: fit(S=replaced(1, [1.0 + 2.0j])), errors.CandidateError, r"(?i)complex"),
-    "None inside a list": (lambda: fit(S=replaced(1, [1.0, None])), errors.CandidateError, r"1\b"),
-    "depth 3": (lambda: fit(S=replaced(0, [[1.0], [2.0]])), errors.CandidateError, r"0\b"),
+    "infinity": (lambda: fit(S=replaced(2, [1.0, np.inf])), errors.CandidateError, {"row": 2, "value": np.inf}),
+    "string": (lambda: fit(S=replaced(4, ["a", "b"])), errors.CandidateError, {"row": 4, "value": "a"}),
+    "complex": (lambda: fit(S=replaced(1, [1.0 + 2.0j])), errors.CandidateError, {"row": 1, "value": 1.0 + 2.0j}),
+    "None inside a list": (lambda: fit(S=replaced(1, [1.0, None])), errors.CandidateError, {"row": 1, "value": None}),
+    "depth 3": (lambda: fit(S=replaced(0, [[1.0], [2.0]])), errors.CandidateError, {"row": 0}),
     "lengths differ": (lambda: fit(S=S[:-1]), errors.LengthError, r"6 rows.* 5"),
     "zero rows": (lambda: fit(X=X[:0], S=[]), ValueError, r"0 sample|no rows"),
     "zero columns": (lambda: fit(X=X[:, :0]), errors.FeatureError, r"0 feature"),
@@ -74,52 +78,64 @@ CASES = {
     "negative prior": (
         lambda: CandidateSets.from_lists(S, prior=[[-1, 2], *[[1] * len(s) for s in S[1:]]]),
         errors.PriorError,
-        r"0\b",
+        {"row": 0},
     ),
     "NaN prior": (
         lambda: CandidateSets.from_lists(S, prior=[[np.nan, 2], *[[1] * len(s) for s in S[1:]]]),
         errors.PriorError,
-        r"0\b",
+        {"row": 0},
     ),
     "all-zero prior": (
         lambda: CandidateSets.from_lists(S, prior=[[0, 0], *[[1] * len(s) for s in S[1:]]]),
         errors.PriorError,
-        r"0\b",
+        {"row": 0},
     ),
     "unknown weighting": (lambda: fit(weighting="averge"), errors.ParameterError, r"did you mean 'average'"),
-    "unknown loss": (lambda: fit(loss="square"), errors.ParameterError, r"did you mean 'squared'"),
-    "unknown learner": (lambda: fit(learner="liner"), errors.ParameterError, r"did you mean 'linear'"),
+    "unknown loss": (lambda: fit(loss="square"), errors.ParameterError, {"parameter": "loss"}),
+    "unknown learner": (lambda: fit(learner="liner"), errors.ParameterError, {"parameter": "learner"}),
     "class instead of instance": (lambda: fit(learner=Linear), errors.ParameterError, r"Linear\(\)"),
     "loss without derivative": (lambda: fit(loss=lambda f, y: abs(f - y)), errors.ParameterError, r"Pointwise"),
-    "number as weighting": (lambda: fit(weighting=3), errors.ParameterError, r"got 3"),
+    "number as weighting": (lambda: fit(weighting=3), errors.ParameterError, {"parameter": "weighting"}),
     "beta1 of zero": (lambda: fit(weighting=Progressive(beta1=0)), errors.ParameterError, r"beta1 must be above 0"),
     "negative beta2": (lambda: fit(weighting=Progressive(beta2=-1)), errors.ParameterError, r"beta2"),
     "NaN delta": (lambda: fit(loss=Huber(delta=float("nan"))), errors.ParameterError, r"delta"),
-    "unknown noise": (lambda: fit(weighting=Posterior(noise="gauss")), errors.ParameterError, r"'gaussian'"),
+    "unknown noise": (lambda: fit(weighting=Posterior(noise="gauss")), errors.ParameterError, {"parameter": "noise"}),
     "score that cannot be compiled": (
         lambda: fit(weighting=Custom(lambda f, y, loss: input())),
         errors.ParameterError,
         r"math module",
     ),
     "loss that is no function": (lambda: fit(loss=Pointwise(1, 2)), errors.ParameterError, r"value"),
-    "negative alpha": (lambda: fit(learner=Linear(alpha=-1.0)), errors.ParameterError, r"alpha"),
+    "negative alpha": (lambda: fit(learner=Linear(alpha=-1.0)), errors.ParameterError, {"parameter": "alpha"}),
     "hidden as number": (lambda: fit(learner=MLP(hidden=20)), errors.ParameterError, r"\(20, 30, 10\)"),
-    "hidden of zero": (lambda: fit(learner=MLP(hidden=(20, 0))), errors.ParameterError, r"at least 1"),
+    "hidden of zero": (lambda: fit(learner=MLP(hidden=(20, 0))), errors.ParameterError, {"parameter": "hidden"}),
     "activations for other layers": (
         lambda: fit(learner=MLP(hidden=(4,), activation=("relu", "relu"))),
         errors.ParameterError,
         r"2 functions for 1 hidden",
     ),
-    "unknown activation": (lambda: fit(learner=MLP(activation="rellu")), errors.ParameterError, r"'relu'"),
-    "epochs of zero": (lambda: fit(learner=MLP(epochs=0)), errors.ParameterError, r"epochs"),
-    "learning rate of zero": (lambda: fit(learner=MLP(learning_rate=0)), errors.ParameterError, r"learning_rate"),
-    "batch of half a row": (lambda: fit(learner=MLP(batch_size=0.5)), errors.ParameterError, r"whole number"),
+    "unknown activation": (
+        lambda: fit(learner=MLP(activation="rellu")),
+        errors.ParameterError,
+        {"parameter": "activation"},
+    ),
+    "epochs of zero": (lambda: fit(learner=MLP(epochs=0)), errors.ParameterError, {"parameter": "epochs"}),
+    "learning rate of zero": (
+        lambda: fit(learner=MLP(learning_rate=0)),
+        errors.ParameterError,
+        {"parameter": "learning_rate"},
+    ),
+    "batch of half a row": (
+        lambda: fit(learner=MLP(batch_size=0.5)),
+        errors.ParameterError,
+        {"parameter": "batch_size"},
+    ),
     "validation fraction of all": (
         lambda: fit(learner=MLP(validation_fraction=0.95)),
         errors.ParameterError,
-        r"validation_fraction",
+        {"parameter": "validation_fraction", "value": 0.95},
     ),
-    "one fold": (lambda: fit(cv=1), errors.ParameterError, r"at least 2"),
+    "one fold": (lambda: fit(cv=1), errors.ParameterError, {"parameter": "cv"}),
     "cv as text": (lambda: fit(cv="five"), errors.ParameterError, r"'five'"),
     "cv that can be used once": (lambda: fit(cv=iter([])), errors.ParameterError, r"list\(cv\)"),
     "cv without folds": (lambda: fit(cv=[]).identify(), errors.ParameterError, r"no folds"),
@@ -127,7 +143,7 @@ CASES = {
     "group missing": (
         lambda: PartialLabelRegressor("linear").fit(X, S, groups=["a", None, "b", "b", "a", "c"]),
         errors.ParameterError,
-        r"row 1",
+        {"parameter": "groups", "row": 1},
     ),
     "predict before fit": (lambda: PartialLabelRegressor().predict(X), errors.NotFittedError, r"not fitted"),
     "identify before fit": (lambda: PartialLabelRegressor().identify(), errors.NotFittedError, r"not fitted"),
@@ -143,7 +159,7 @@ CASES = {
     "negative sample weight": (
         lambda: PartialLabelRegressor(learner="linear").fit(X, S, sample_weight=[1, 1, -1, 1, 1, 1]),
         errors.ParameterError,
-        r"row 2",
+        {"parameter": "sample_weight", "row": 2, "value": -1},
     ),
     "sample weights all zero": (
         lambda: PartialLabelRegressor(learner="linear").fit(X, S, sample_weight=np.zeros(6)),
@@ -153,7 +169,7 @@ CASES = {
     "too few sample weights": (
         lambda: PartialLabelRegressor(learner="linear").fit(X, S, sample_weight=[1.0]),
         errors.LengthError,
-        r"6 rows",
+        {"parameter": "sample_weight"},
     ),
     "groups of other length": (
         lambda: PartialLabelRegressor(learner="linear").fit(X, S, groups=[1, 2]),
@@ -198,7 +214,7 @@ CASES = {
         errors.ParameterError,
         r"sample_weight must be numbers",
     ),
-    "random state as text": (lambda: fit(random_state="x"), errors.ParameterError, r"random_state"),
+    "random state as text": (lambda: fit(random_state="x"), errors.ParameterError, {"parameter": "random_state"}),
     "sparse X": (lambda: fit(X=sparse.csr_array(X)), errors.FeatureError, r"(?i)sparse"),
     "cv that names a row that is not there": (
         lambda: fit(cv=[([0, 1, 2], [3, 4, 5, 6]), ([3, 4, 5], [0, 1, 2])]).identify(),
@@ -232,9 +248,9 @@ CASES = {
         r"training part of fold 0 in cv is empty",
     ),
     "a million jobs": (lambda: fit(n_jobs=1_000_000), errors.ParameterError, r"n_jobs must be at most.*1000000"),
-    "no jobs": (lambda: fit(n_jobs=0), errors.ParameterError, r"n_jobs.*other than 0"),
+    "no jobs": (lambda: fit(n_jobs=0), errors.ParameterError, {"parameter": "n_jobs"}),
     "one and a half jobs": (lambda: fit(n_jobs=1.5), errors.ParameterError, r"n_jobs.*whole number.*1\.5"),
-    "jobs as text": (lambda: fit(n_jobs="x"), errors.ParameterError, r"n_jobs.*'x'"),
+    "jobs as text": (lambda: fit(n_jobs="x"), errors.ParameterError, {"parameter": "n_jobs"}),
     "callback that is no function": (
         lambda: PartialLabelRegressor("linear").fit(X, S, callback=3),
         errors.ParameterError,
@@ -270,11 +286,11 @@ CASES = {
     ),
     "the same to predict": (lambda: fit().predict([[HUGE, 1]]), errors.FeatureError, r"beyond floating point"),
     "the same in a set": (lambda: fit(S=replaced(4, [1, HUGE])), errors.CandidateError, r"too large.*row 4"),
-    "the same as a label": (lambda: fit(S=[1, 2, 3, HUGE, 5, 6]), errors.CandidateError, r"too large.*row 3"),
+    "the same as a label": (lambda: fit(S=[1, 2, 3, HUGE, 5, 6]), errors.CandidateError, {"row": 3, "value": HUGE}),
     "the same in an array": (
         lambda: fit(S=np.array([[1, 2]] * 5 + [[1, HUGE]], dtype=object)),
         errors.CandidateError,
-        r"too large.*row 5, column 1",
+        {"row": 5, "column": 1, "value": HUGE},
     ),
     "the same as weight": (
         lambda: PartialLabelRegressor("linear").fit(X, S, sample_weight=[HUGE] * 6),
@@ -290,8 +306,8 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_bad_input(name):
-    run, expected, message = CASES[name]
-    with pytest.raises(expected, match=message) as caught:
+    run, error, expected = CASES[name]
+    with refused(error, expected) as caught:
         run()
     assert isinstance(caught.value, errors.PlrError)
     assert len(str(caught.value)) < 2000

@@ -15,8 +15,8 @@ from sklearn.utils.validation import _num_samples, validate_data
 
 from plr._parameters import shown
 from plr.candidates import CandidateSets
-from plr.candidates.floats import check_readable
-from plr.candidates.tables import check_buffers
+from plr.candidates.arrays import check_readable
+from plr.candidates.arrow import check_buffers
 from plr.contracts import Learner
 from plr.errors import FeatureError, FeatureTypeError, LengthError, ParameterError
 from plr.preprocessing.columns import learn_columns
@@ -127,10 +127,15 @@ def check_groups(groups: Any, rows: int) -> NDArray[Any] | None:
     check_readable(groups, ParameterError, "groups")
     given = np.asarray(groups)
     if given.shape != (rows,):
-        raise LengthError(f"groups has shape {given.shape}, but there are {rows} rows; give one group per row.")
+        raise LengthError(
+            f"{{parameter}} has shape {given.shape}, but there are {rows} rows; give one group per row.",
+            parameter="groups",
+        )
     missing = [row for row, group in enumerate(given) if group is None or group != group]
     if missing:
-        raise ParameterError(f"groups is missing in row {missing[0]}; give every row a group.")
+        raise ParameterError(
+            f"{{parameter}} is missing in row {missing[0]}; give every row a group.", parameter="groups", row=missing[0]
+        )
     return given
 
 
@@ -140,7 +145,9 @@ def check_seed(random_state: Any) -> np.random.RandomState:
         return check_random_state(random_state)
     except ValueError as error:
         raise ParameterError(
-            f"random_state must be a whole number, a RandomState or None, got {random_state!r}."
+            f"{{parameter}} must be a whole number, a RandomState or None, got {random_state!r}.",
+            parameter="random_state",
+            value=random_state,
         ) from error
 
 
@@ -150,17 +157,27 @@ def check_sample_weight(sample_weight: Any, rows: int) -> Floats:
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ParameterError(f"sample_weight must be numbers, one per row: {error}.") from error
+        raise ParameterError(
+            f"{{parameter}} must be numbers, one per row: {error}.", parameter="sample_weight"
+        ) from error
     if weight.ndim == 0:
         weight = np.full(rows, float(weight))
     if weight.shape != (rows,):
-        raise LengthError(f"sample_weight has shape {weight.shape}, but there are {rows} rows; give one per row.")
+        raise LengthError(
+            f"{{parameter}} has shape {weight.shape}, but there are {rows} rows; give one per row.",
+            parameter="sample_weight",
+        )
     bad = ~np.isfinite(weight) | (weight < 0)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise ParameterError(f"sample_weight must be finite and not negative; row {row} has {weight[row]}.")
+        raise ParameterError(
+            f"{{parameter}} must be finite and not negative; row {row} has {weight[row]}.",
+            parameter="sample_weight",
+            row=row,
+            value=weight[row],
+        )
     if not weight.any():
-        raise ParameterError("sample_weight is zero for every row; at least one must count.")
+        raise ParameterError("{parameter} is zero for every row; at least one must count.", parameter="sample_weight")
     return weight
 
 

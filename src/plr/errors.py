@@ -1,12 +1,14 @@
-"""The errors and warnings plr raises on purpose.
+"""The errors and warnings that plr raises on purpose.
 
-Each derives from the Python or scikit-learn type a caller would already catch, so ``except ValueError`` keeps working,
-and each message says what is wrong, where it is (row or column) and what to do.
+Each derives from the Python or scikit-learn type a caller would already catch, so ``except ValueError`` keeps working.
+The message says what is wrong, where it is and what to do about it; the attributes of :class:`PlrError` say the same to
+programs.
 """
 
 from __future__ import annotations
 
 import difflib
+import pickle
 from collections.abc import Iterable
 from typing import Any
 
@@ -39,9 +41,74 @@ __all__ = [
     "unknown_name",
 ]
 
+# As many names are listed where one is unknown.
+_NAMED = 30
+
 
 class PlrError(Exception):
-    """Base of every error plr raises on purpose."""
+    """Base of every error plr raises on purpose.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong and what to do. ``{parameter}`` stands for the name of the parameter, so that the command line can
+        put the option in its place.
+    parameter : str, optional
+        The parameter that is wrong, or that would help.
+    row, column : optional
+        Where the problem is: the first such row, by position or id, and the column.
+    value : optional
+        The value that was refused.
+    source : optional
+        The file, folder or table that was being read.
+    problem : str, optional
+        What is wrong with the row, without naming it, for callers that know a better name for it, such as a line.
+
+    Attributes
+    ----------
+    parameter, row, column, value, source, problem
+        As given; None where unknown.
+
+    Examples
+    --------
+    >>> error = ParameterError("{parameter} must be at least 1, got 0.", parameter="epochs", value=0)
+    >>> print(error)
+    epochs must be at least 1, got 0.
+    >>> error.parameter, error.value
+    ('epochs', 0)
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        parameter: str | None = None,
+        row: Any = None,
+        column: Any = None,
+        value: Any = None,
+        source: Any = None,
+        problem: str | None = None,
+    ) -> None:
+        self._message = str(message)
+        self.parameter = parameter
+        super().__init__(str(self))
+        self.row = row
+        self.column = column
+        self.value = value
+        self.source = source
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self._message if self.parameter is None else self._message.replace("{parameter}", self.parameter)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors travel between processes; a value may be code, which cannot.
+        fields = dict(self.__dict__)
+        try:
+            pickle.dumps(self.value)
+        except Exception:
+            fields["value"] = repr(self.value)
+        return type(self), self.args, fields
 
 
 class CandidateError(PlrError, ValueError):
@@ -69,7 +136,7 @@ class FeatureTypeError(FeatureError, TypeError):
 
 
 class ParameterError(PlrError, ValueError):
-    """A parameter out of its range, or a name nobody knows."""
+    """A parameter out of its range, or an unknown name."""
 
 
 class TargetScaleError(PlrError, ValueError):
@@ -81,7 +148,7 @@ class InfeasibleError(PlrError, MemoryError):
 
 
 class DivergenceError(PlrError, FloatingPointError):
-    """Training left the numbers: the loss became infinite or not a number.
+    """Training diverged: the loss became NaN or infinity.
 
     ``fitted`` has the model from before, where the learner keeps it.
     """
@@ -133,8 +200,8 @@ class FewRowsWarning(PlrWarning):
     """There are so few rows with several candidates that what is learned from them may be far off."""
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> ParameterError:
-    """Make the error for a name nobody knows, with the nearest known spelling.
+def unknown_name(kind: str, name: object, known: Iterable[str], *, parameter: str | None = None) -> ParameterError:
+    """Make the error for an unknown name, with the nearest known spelling.
 
     >>> print(unknown_name("weighting", "averge", ["average", "identification"]))
     Unknown weighting 'averge'; did you mean 'average'? Known: average, identification.
@@ -143,4 +210,5 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> ParameterErro
     folded = {known_name.lower(): known_name for known_name in names}
     near = [folded[match] for match in difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=0.6)]
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return ParameterError(f"Unknown {kind} {name!r}{hint} Known: {', '.join(names)}.")
+    shown = ", ".join(names[:_NAMED]) + (f", ... ({len(names):,} in all)" if len(names) > _NAMED else "")
+    return ParameterError(f"Unknown {kind} {name!r}{hint} Known: {shown}.", parameter=parameter, value=name)

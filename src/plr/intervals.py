@@ -105,7 +105,9 @@ class Calibration:
                 f"A coverage of {coverage:g} needs at least {math.ceil(coverage / (1.0 - coverage) - _ROUNDING)} "
                 f"training rows to be calibrated on, and there are {self.rows:.4g}"
                 f"{'' if self.rows.is_integer() else ', as rows of unequal weight count as fewer'}; ask for at most "
-                f"{most:g}."
+                f"{most:g}.",
+                parameter="coverage",
+                value=coverage,
             )
         distances, covered = self.distances, self.covered
         if method == "guaranteed":

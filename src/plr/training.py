@@ -163,13 +163,17 @@ def _unused_effort(effort: str, learner: Learner, chosen: bool) -> ParameterErro
     """Make the error for an effort that nothing would come of; ``chosen`` says whether "auto" chose the learner."""
     if isinstance(learner, Committee):
         return ParameterError(
-            f"effort={effort!r} is not for a Committee of your own, which has its effort itself; give "
-            f"Committee(effort={effort!r}) and leave the regressor's effort out, or learner='committee'."
+            f"{{parameter}} {effort!r} does not apply to a Committee of your own, which has its own; give "
+            f"Committee(effort={effort!r}) and leave the regressor's out, or learner='committee'.",
+            parameter="effort",
+            value=effort,
         )
     reason = ", which auto is with validation rows or a loss other than the squared" if chosen else ""
     return ParameterError(
-        f"effort={effort!r} is for the committee, and the learner is {type(learner).__name__}{reason}; leave it "
-        f"out, and set parameters of the learner instead."
+        f"{{parameter}} {effort!r} is for the committee, and the learner is {type(learner).__name__}{reason}; leave it "
+        f"out, and set parameters of the learner instead.",
+        parameter="effort",
+        value=effort,
     )
 
 

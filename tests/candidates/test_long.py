@@ -6,6 +6,7 @@ import pytest
 
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, EmptySetError, LengthError, ParameterError, PriorError
+from support.refusals import refused
 
 LONG = {"id": ["b", "a", "b", "d"], "value": [1.0, 2.0, 3.0, 4.0], "score": [1, 1, 3, 1]}
 
@@ -42,29 +43,30 @@ class TestLong:
         assert CandidateSets.from_long({"i": ids, "v": [1, 2, 3]}, "i", "v", rows=rows).to_lists() == [[2], [1, 3]]
 
     @pytest.mark.parametrize(
-        ("changes", "rows", "error", "message"),
+        ("changes", "rows", "error", "expected"),
         [
             ({}, ["a", "b"], CandidateError, "lines for row 'd', not among the 2 row ids"),
-            ({}, list("abda"), ParameterError, "twice"),
+            ({}, ["a"], CandidateError, {"row": "b"}),
+            ({}, list("abda"), ParameterError, {"parameter": "rows"}),
             ({}, [1, 2], ParameterError, "large_string but those in rows of type int64"),
             ({"id": ["b", None, "b", "d"]}, None, CandidateError, "no row id in column 'id', row 1"),
             ({"id": ["b", 1, "b", "d"]}, None, CandidateError, "not of one plain type"),
-            ({"value": [1, 2, None, 3]}, None, CandidateError, "NaN inside row 'b'"),
-            ({"value": [1, 2, "x", 3]}, None, CandidateError, "Column 'value', row 2, holds 'x'"),
-            ({"value": [1, 2]}, None, LengthError, r"Column 'value' has shape \(2,\)"),
+            ({"value": [1, 2, None, 3]}, None, CandidateError, {"row": "b"}),
+            ({"value": [1, 2, "x", 3]}, None, CandidateError, {"row": 2, "column": "value", "value": "x"}),
+            ({"value": [1, 2]}, None, LengthError, {"column": "value"}),
             ({"score": [1, 1, -1, 1]}, None, PriorError, "negative: row 'b'"),
         ],
     )
-    def test_refusals(self, changes, rows, error, message):
-        with pytest.raises(error, match=message):
+    def test_refusals(self, changes, rows, error, expected):
+        with refused(error, expected):
             CandidateSets.from_long({**LONG, **changes}, "id", "value", "score", rows=rows)
 
     def test_unknown_column(self):
-        with pytest.raises(ParameterError, match="did you mean 'value'"):
+        with refused(ParameterError, {"value": "valeu"}):
             CandidateSets.from_long(LONG, "id", "valeu")
 
     def test_dropping_with_prior_names_ids(self):
-        with pytest.raises(PriorError, match="negative: row 'b'"):
+        with refused(PriorError, {"row": "b"}):
             CandidateSets.from_long(
                 {"id": ["b"], "value": [1], "score": [-1]}, "id", "value", "score", rows=["a", "b"], empty="drop"
             )

@@ -2,8 +2,9 @@
 
 import pytest
 
-from plr.candidates.text import parse_cells
+from plr.candidates.arrow import parse_cells
 from plr.errors import CandidateError
+from support.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -26,5 +27,5 @@ def test_blanks_do_not_matter(cell, values, others):
 
 @pytest.mark.parametrize("cell", ["1|x", "1||2", "1,5|2", "[1|2", "1 2"])
 def test_what_is_no_number_is_named(cell):
-    with pytest.raises(CandidateError, match="row 1"):
+    with refused(CandidateError, {"row": 1, "column": "y", "value": cell}):
         parse_cells(["3|4", cell], "y")

@@ -6,16 +6,13 @@ import subprocess
 import sys
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from plr.cli.benchmark import _print_tables, benchmark_command, make_protocol
+from plr.cli import app
+from plr.cli.benchmark import _print_tables, make_protocol
 from plr.cli.datasets import export_datasets
 from plr.errors import DataNotFoundError, ParameterError, PlrError, StoreError
 from plr.paper import PRESETS, Store
-
-app = typer.Typer()
-app.command()(benchmark_command)
 
 SMALL = ("--datasets", "auto-mpg", "--methods", "Supervised,IDent", "--sizes", "4", "--trials", "2", "--epochs", "2")
 
@@ -26,7 +23,7 @@ def no_data_home(monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["benchmark", *map(str, arguments)])
 
 
 def test_json_has_one_row_per_cell(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.candidates import CandidateSets
 from plr.cli import main
-from plr.cli.common import spelled_as_options
+from plr.cli.common import warnings_as_notes
 from plr.errors import PlrWarning
 from plr.identification import Identification
 from plr.metrics import ChoiceMetrics, ErrorMetrics
@@ -307,7 +307,7 @@ def test_what_cannot_be_saved_is_said_before_the_fit(run, tmp_path, monkeypatch)
 
 
 def test_warnings_of_other_libraries_are_one_line_each(capsys):
-    with spelled_as_options():
+    with warnings_as_notes():
         for _ in range(3):
             warnings.warn_explicit("two\nlines", UserWarning, "/x/site-packages/sklearn/base.py", 1)
         warnings.warn_explicit("ill-conditioned", RuntimeWarning, "/x/site-packages/scipy.py", 1)

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from plr.cli.generate import generate, generate_command
+from plr.cli import app
+from plr.cli.generate import generate
 from plr.columns.candidates import read_candidates
 from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError, PlrError
 from plr.generation import MECHANISMS, make_candidates
@@ -18,9 +18,6 @@ from plr.sources.files import read_table
 from plr.sources.recipe import read_recipe
 
 ENDINGS = ["csv", "parquet", "feather", "jsonl"]
-
-app = typer.Typer()
-app.command()(generate_command)
 
 
 @pytest.fixture
@@ -38,7 +35,7 @@ def source(tmp_path, labels):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["generate", *map(str, arguments)])
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -182,7 +179,7 @@ def test_messages_speak_of_options(tmp_path):
     seed = run(path, "--target", "y", "-o", tmp_path / "out.csv", "--seed", -1)
     assert str(seed.exception).startswith("--seed must be")
     span = run(path, "--target", "y", "-o", tmp_path / "out.csv")
-    assert "--option 'span=[0,10]'" in str(span.exception)
+    assert "give --option span=[low,high]" in str(span.exception)
 
 
 def test_frame_written_by_pandas_keeps_its_index(labels, tmp_path):

@@ -125,7 +125,7 @@ def test_two_workers_give_the_module_of_one_process(fitted, folder):
 
 
 def test_an_error_of_the_training_is_told_and_not_tried_again(fitted, tmp_path):
-    with pytest.raises(ClusterError, match=r"9 workers need 9 CPUs, .* --workers"):
+    with pytest.raises(ClusterError, match=r"9 workers need 9 CPUs, .* workers"):
         fitted(NETWORK, RayEngine(9))
     told = tmp_path / "progress.json"
     with pytest.raises(DivergenceError), _own_errors(told):

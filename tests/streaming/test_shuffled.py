@@ -127,5 +127,5 @@ def test_half_a_run_never_has_its_name(tmp_path, monkeypatch):
 
 
 def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path):
-    with pytest.raises(DataError, match=r"about 1048576\.0 GiB .* --scratch"):
+    with pytest.raises(DataError, match=r"about 1048576\.0 GiB .* scratch"):
         space_for(tmp_path, 1 << 50)

@@ -87,7 +87,7 @@ def test_what_is_wrong_is_told_with_file_and_row(rows, folder_of, reading_of):
     lists = table["y"].to_pylist()
     lists[1_203] = []
     place = folder_of(table.set_column(table.column_names.index("y"), "y", pa.array(lists)))
-    with pytest.raises(EmptySetError, match=r"data row 203 of part-2\.parquet, counted from 0.*--drop-empty"):
+    with pytest.raises(EmptySetError, match=r"data row 203 of part-2\.parquet, counted from 0.*drop_empty"):
         survey(reading_of(place).rows())
     found = survey(reading_of(place, drop_empty=True).rows())
     assert (found.rows, found.left_out) == (1_499, 1)

@@ -1,19 +1,39 @@
-"""Reading list columns: Arrow, Polars or pandas. pyarrow is imported where it is used, so it never loads needlessly."""
+"""Reading list columns of Arrow, Polars or pandas, and sets written in one cell: ``12.5|13.1`` or ``[12.5, 13.1]``.
+
+pyarrow is imported where it is used, so it never loads needlessly.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plr.candidates.checks import name_rows
-from plr.candidates.flat import Flat, rows_of
-from plr.candidates.floats import complaint
-from plr.candidates.readers import read_lists
-from plr.candidates.tables import check_buffers, is_frame
-from plr.errors import CandidateError
+from plr.candidates.arrays import not_a_number, read_lists
+from plr.candidates.layout import Flat, name_rows, rows_of
+from plr.errors import CandidateError, PlrError
 
-__all__ = ["as_arrow", "is_list_column", "read_column"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["as_arrow", "check_buffers", "is_frame", "is_list_column", "is_text_column", "parse_cells", "read_column"]
+
+
+def is_frame(data: Any) -> bool:
+    """Whether this is a pandas or Polars frame or an Arrow table."""
+    return hasattr(data, "columns") and hasattr(data, "shape") and hasattr(data, "__getitem__")
+
+
+def check_buffers(data: Any, error: type[PlrError] = CandidateError, what: str = "The column") -> None:
+    """Refuse an Arrow array or table whose offsets or indices point outside: Arrow itself follows them blindly."""
+    import pyarrow as pa
+
+    try:
+        data.validate(full=True)
+    except pa.ArrowException as problem:
+        raise error(
+            f"{what} is damaged: {str(problem).splitlines()[0].rstrip('.')}; read or make it anew."
+        ) from problem
 
 
 def is_list_column(data: Any) -> bool:
@@ -25,18 +45,14 @@ def is_list_column(data: Any) -> bool:
         return hasattr(dtype, "pyarrow_dtype") and _is_list_type(dtype.pyarrow_dtype)
     if hasattr(dtype, "is_nested"):
         return bool(dtype.is_nested()) and _is_list_type(as_arrow(data).type)
-    return (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")) and _is_list_type(
-        as_arrow(data).type
-    )
+    return _speaks_arrow(data) and _is_list_type(as_arrow(data).type)
 
 
 def read_column(column: Any) -> Flat:
     """Read one list per row from an Arrow, Polars or pandas column, without copying float64 values."""
     if _is_numpy_backed(column) or isinstance(column, (list, tuple)):
         return read_lists(list(column))
-    if not any(hasattr(column, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "iloc")) or is_frame(
-        column
-    ):
+    if is_frame(column) or not (_speaks_arrow(column) or hasattr(column, "iloc")):
         raise CandidateError(
             f"A {type(column).__name__} is not one column; give an Arrow, Polars or pandas list column."
         )
@@ -52,20 +68,23 @@ def read_column(column: Any) -> Flat:
     sizes = np.asarray(pc.fill_null(pc.list_value_length(array), 0)).astype(np.int64)
     values = array.flatten()
     if values.null_count:
-        bad = rows_of(np.flatnonzero(np.asarray(values.is_null())), sizes)
+        rows = rows_of(np.flatnonzero(np.asarray(values.is_null())), sizes)
         raise CandidateError(
-            f"Null inside the list of {name_rows(bad)}; drop the null entries, a list names what is there."
+            f"Null inside the list of {name_rows(rows)}; drop the null entries, a list names what is there.",
+            row=int(rows[0]),
+            problem="a candidate is null; drop the null entries, a list names what is there.",
         )
-    if pa.types.is_float64(values.type):
-        return Flat(values.to_numpy(zero_copy_only=True), sizes)
     kinds = pa.types
+    if kinds.is_float64(values.type):
+        return Flat(values.to_numpy(zero_copy_only=True), sizes)
     if kinds.is_integer(values.type) or kinds.is_floating(values.type) or kinds.is_decimal(values.type):
         return Flat(values.cast(pa.float64(), safe=False).to_numpy(), sizes)
     if kinds.is_boolean(values.type) or kinds.is_null(values.type):
         return Flat(np.asarray(values.cast(pa.int8())).astype(np.float64), sizes)
     if not len(values):
         return Flat(np.empty(0), sizes)
-    raise complaint(values[0].as_py(), name_rows(rows_of(np.array([0]), sizes)))
+    row = int(np.flatnonzero(sizes)[0])
+    raise not_a_number(values[0].as_py(), row)
 
 
 def as_arrow(column: Any) -> Any:
@@ -90,10 +109,82 @@ def as_arrow(column: Any) -> Any:
     return (entries.cast(pa.large_string()) if pa.types.is_string_view(entries.type) else entries).take(array.indices)
 
 
+def is_text_column(column: Any) -> bool:
+    """Whether this is a column of texts, some of which hold several values.
+
+    >>> is_text_column(["1|2", "3"]), is_text_column(["1", "2"]), is_text_column([1.0, 2.0])
+    (True, False, False)
+    """
+    values = np.asarray(column, dtype=object) if not isinstance(column, list | tuple) else column
+    if getattr(values, "ndim", 1) != 1 or not all(isinstance(cell, str) for cell in values):
+        return False
+    return any("|" in cell or cell.lstrip().startswith("[") for cell in values)
+
+
+def parse_cells(cells: Any, name: str = "") -> pa.Array:
+    """Split a column of texts into an Arrow column of lists of numbers.
+
+    >>> parse_cells(["12.5|13.1", "[7, 8, 9]", "4"]).to_pylist()
+    [[12.5, 13.1], [7.0, 8.0, 9.0], [4.0]]
+    """
+    import pyarrow as pa
+
+    is_arrow = isinstance(cells, pa.Array | pa.ChunkedArray)
+    given = as_arrow(cells) if is_arrow else pa.array(list(cells), type=pa.string())
+    numbers = pa.list_(pa.float64())
+    try:
+        return _split(given).cast(numbers)
+    except pa.ArrowInvalid:
+        # Most often for blanks around a number, which few files have and which take longest to look for.
+        parts = _split(given, blanks=True)
+    try:
+        return parts.cast(numbers)
+    except pa.ArrowInvalid:
+        row = next(row for row, part in enumerate(parts) if not _are_numbers(part.values))
+        text = given[row].as_py()
+        problem = f"{text!r} is not a set of candidates; write 12.5|13.1 or [12.5, 13.1]."
+        raise CandidateError(
+            f"Column {name!r}, row {row}: {problem}" if name else f"Row {row}: {problem}",
+            row=row,
+            column=name or None,
+            value=text,
+            problem=f"column {name!r}: {problem}" if name else problem,
+        ) from None
+
+
+def _split(cells: pa.Array, *, blanks: bool = False) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    cells = pc.utf8_trim_whitespace(cells)
+    # A comma separates only within brackets: elsewhere it may be somebody's decimal point.
+    listed = pc.and_(pc.starts_with(cells, "["), pc.ends_with(cells, "]"))
+    if pc.any(listed).as_py():
+        inside = pc.replace_substring(pc.utf8_trim(cells, "[] "), ", ", "|")
+        cells = pc.if_else(listed, pc.replace_substring(inside, ",", "|"), cells)
+    if blanks:
+        cells = pc.replace_substring_regex(cells, r"\s*\|\s*", "|")
+    cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
+    return pc.split_pattern(cells, "|")
+
+
+def _are_numbers(parts: pa.Array | None) -> bool:
+    import pyarrow as pa
+
+    try:
+        return parts is None or parts.cast(pa.float64()) is not None
+    except pa.ArrowInvalid:
+        return False
+
+
 def _is_list_type(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _speaks_arrow(data: Any) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 def _is_numpy_backed(column: Any) -> bool:

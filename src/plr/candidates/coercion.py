@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
-from plr.candidates.arrow import is_list_column
-from plr.candidates.container import CandidateSets
-from plr.candidates.floats import check_readable, is_row
-from plr.candidates.tables import columns_of, is_frame
-from plr.candidates.text import is_text_column, parse_cells
+from plr.candidates.arrays import check_readable, is_row
+from plr.candidates.arrow import is_frame, is_list_column, is_text_column, parse_cells
+from plr.candidates.sets import CandidateSets
+from plr.candidates.tables import columns_of
 from plr.errors import CandidateError
 
 __all__ = ["as_candidate_sets"]
@@ -41,51 +40,54 @@ def as_candidate_sets(S: Any, empty: str = "raise") -> CandidateSets:
         return S
     if S is None:
         raise CandidateError(
-            "Fitting requires y to be passed, but the target y is None; give candidate sets or labels."
+            "Fitting requires y to be passed, but the target y is None; give candidate sets or labels.", parameter="y"
         )
     check_readable(S, CandidateError, "The target")
     if is_frame(S):
         columns = dict(columns_of(S))
-        if S.shape[1] == 1:
-            column = next(iter(columns.values()))
-            lists = is_list_column(column) or any(map(is_row, set(map(type, np.asarray(column, dtype=object)))))
-            if not lists and not is_text_column(column):
-                _warn_column_vector()
-            return as_candidate_sets(column, empty)
-        return CandidateSets.from_columns(S, list(columns), empty=empty)
+        if S.shape[1] != 1:
+            return CandidateSets.from_columns(S, list(columns), empty=empty)
+        column = next(iter(columns.values()))
+        if not (is_list_column(column) or _has_rows(np.asarray(column, dtype=object)) or is_text_column(column)):
+            _warn_column_vector()
+        return as_candidate_sets(column, empty)
     if is_list_column(S):
         return CandidateSets.from_arrow(S, empty=empty)
     if is_text_column(S):
         return CandidateSets.from_arrow(parse_cells(S), empty=empty)
-    if not hasattr(S, "__array__"):
-        if not is_row(type(S)) or hasattr(S, "toarray"):
-            raise CandidateError(
-                f"A {type(S).__name__} is no target; give CandidateSets, a list of lists, a list column, a NaN-padded "
-                "2-D array or 1-D labels (columns of a dict or frame: CandidateSets.from_columns)."
-            )
-        S = list(S)
-        if any(map(is_row, set(map(type, S)))):
-            return CandidateSets.from_lists(S, empty=empty)
-        return CandidateSets.from_labels(S, empty=empty)
-    return _from_array(S, empty)
+    if hasattr(S, "__array__"):
+        return _from_array(S, empty)
+    if not is_row(type(S)) or hasattr(S, "toarray"):
+        raise CandidateError(
+            f"A {type(S).__name__} is no target; give CandidateSets, a list of lists, a list column, a NaN-padded "
+            "2-D array or 1-D labels (columns of a dict or frame: CandidateSets.from_columns).",
+            parameter="y",
+        )
+    S = list(S)
+    return CandidateSets.from_lists(S, empty=empty) if _has_rows(S) else CandidateSets.from_labels(S, empty=empty)
 
 
 def _from_array(S: Any, empty: str) -> CandidateSets:
     array = S if isinstance(S, np.ma.MaskedArray) else np.asarray(S)
     if array.ndim == 1:
-        if array.dtype == object and any(map(is_row, set(map(type, array)))):
+        if array.dtype == object and _has_rows(array):
             return CandidateSets.from_lists(array, empty=empty)
         return CandidateSets.from_labels(S, empty=empty)
     if array.ndim != 2:
         raise CandidateError(
             f"A target of shape {array.shape} has {array.ndim} dimensions"
             + ("; row 0 is nested too deep" if array.ndim > 2 else "")
-            + ". Give 1-D labels, a NaN-padded 2-D array or a list of lists."
+            + ". Give 1-D labels, a NaN-padded 2-D array or a list of lists.",
+            parameter="y",
         )
     if array.shape[1] == 1:
         _warn_column_vector()
         return CandidateSets.from_labels(array[:, 0], empty=empty)
     return CandidateSets.from_padded(array, empty=empty)
+
+
+def _has_rows(items: Any) -> bool:
+    return any(map(is_row, set(map(type, items))))
 
 
 def _warn_column_vector() -> None:

@@ -57,8 +57,8 @@ app = typer.Typer(
 )
 
 
-def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
-    """Let Ctrl-C end a command with one line, whatever it is at; Typer's way is to say nothing."""
+def _verb(name: str, command: Callable[..., None]) -> Callable[..., None]:
+    """Let errors name options in place of parameters, and Ctrl-C end the command with one line, unlike Typer."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -67,12 +67,20 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             typer.echo("Stopped.", err=True)
             raise typer.Exit(130) from None
+        except Exception as error:
+            from plr.cli.spelling import spell_parameter
+            from plr.errors import PlrError
+
+            if isinstance(error, PlrError):
+                verbs: Any = typer.main.get_command(app)
+                spell_parameter(error, verbs.commands[name].params)
+            raise
 
     return run
 
 
 for _name, _command in VERBS.items():
-    app.command(_name)(_stoppable(_command))
+    app.command(_name)(_verb(_name, _command))
 
 
 def _show_version(wanted: bool) -> None:

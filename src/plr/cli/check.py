@@ -38,10 +38,10 @@ def check_command(
 
     Example: plr check readings.csv --target value
     """
-    from plr.cli.common import spelled_as_options
+    from plr.cli.common import warnings_as_notes
 
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior}
-    with spelled_as_options():
+    with warnings_as_notes():
         found, columns = check_table(data, asked, drop_empty=drop_empty, seed=seed)
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), "columns": columns}))

@@ -25,27 +25,16 @@ __all__ = [
     "load",
     "note",
     "piped",
-    "spelled_as_options",
     "tell_caution",
     "tell_written",
     "terminal",
     "to_stdout",
+    "warnings_as_notes",
     "working",
 ]
 
 # Nothing is shown of what takes less than this, in seconds.
 _PATIENCE = 1.0
-# How messages about parameters read to somebody who typed options.
-_SPELLINGS = {
-    "random_state must": "--seed must",
-    "n_jobs must": "--jobs must",
-    "n_jobs=": "--jobs ",
-    "effort=": "--effort ",
-    "coverage must": "--interval must",
-    "sample_weight is": "--weights is",
-    "sample_weight must": "--weights must",
-    "groups is": "--groups is",
-}
 
 
 def note(text: str) -> None:
@@ -54,9 +43,9 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def spelled_as_options() -> Iterator[None]:
-    """Let messages about parameters speak of the options that set them, and warnings be one line each, told once."""
-    from plr.errors import AmbiguousDataWarning, ParameterError, PlrWarning
+def warnings_as_notes() -> Iterator[None]:
+    """Show each warning once, as a note of one line."""
+    from plr.errors import AmbiguousDataWarning, PlrWarning
 
     told: set[str] = set()
 
@@ -77,13 +66,7 @@ def spelled_as_options() -> Iterator[None]:
         # Said with what was done, as all that a model knows about its data.
         warnings.simplefilter("ignore", AmbiguousDataWarning)
         warnings.showwarning = show
-        try:
-            yield
-        except ParameterError as error:
-            text = str(error)
-            for parameter, option in _SPELLINGS.items():
-                text = text.replace(parameter, option)
-            raise ParameterError(text) from error
+        yield
 
 
 def _library(filename: str) -> str:

@@ -49,9 +49,9 @@ def evaluate_command(
 
     Example: plr evaluate model.plr test.parquet --truth true_value
     """
-    from plr.cli.common import check_different, load, spelled_as_options, tell_caution, terminal
+    from plr.cli.common import check_different, load, tell_caution, terminal, warnings_as_notes
 
-    with spelled_as_options():
+    with warnings_as_notes():
         check_different(MODEL=model, DATA=data)
         trained = load(model, trust, module)
         found = trained.evaluate(data, truth, target=target, prior=prior, interval=interval, front=terminal())

@@ -162,14 +162,14 @@ def fit_command(
 
     Example: plr fit readings.csv --target value -o model.plr --identified answers.csv
     """
-    from plr.cli.common import spelled_as_options
+    from plr.cli.common import warnings_as_notes
     from plr.cli.options import parse_options
 
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
     parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start}
     if effort is not None:
         parts["effort"] = effort
-    with spelled_as_options():
+    with warnings_as_notes():
         done = fit(
             data,
             out,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,17 +12,6 @@ if TYPE_CHECKING:
     from plr.tables.writing import Done
 
 __all__ = ["generate_command"]
-
-# How messages about parameters read to somebody who typed options.
-_SPELLINGS = {
-    "random_state": "--seed",
-    "false_labels": "--false-labels",
-    "set_size": "--set-size",
-    "missing is": "--missing is",
-    "missing must": "--missing must",
-    "Use missing=0": "Use --missing 0",
-    "pass span=(low, high)": "say --option 'span=[0,10]', for one from 0 to 10",
-}
 
 
 def generate_command(
@@ -68,19 +55,18 @@ def generate_command(
     from plr.cli.options import parse_options
     from plr.sources.recipe import carries_recipe
 
-    with _spelled_as_options():
-        done, made = generate(
-            data,
-            target,
-            out,
-            false_labels=false_labels,
-            set_size=set_size,
-            mechanism=mechanism,
-            options=parse_options(option or [], "spread=0.2", texts=False),
-            missing=missing,
-            seed=seed,
-            truth_column=truth_column,
-        )
+    done, made = generate(
+        data,
+        target,
+        out,
+        false_labels=false_labels,
+        set_size=set_size,
+        mechanism=mechanism,
+        options=parse_options(option or [], "spread=0.2", texts=False),
+        missing=missing,
+        seed=seed,
+        truth_column=truth_column,
+    )
     candidates = int(done.counts.get("candidates", 0))
     if as_json:
         typer.echo(json.dumps({**done.told(), "candidates": candidates, "recipe": made}))
@@ -132,17 +118,3 @@ def _is_same_file(one: Path, other: Path) -> bool:
         return one.expanduser().samefile(other)
     except OSError:
         return False
-
-
-@contextmanager
-def _spelled_as_options() -> Iterator[None]:
-    """Let messages about parameters speak of the options that set them."""
-    from plr.errors import ParameterError
-
-    try:
-        yield
-    except ParameterError as error:
-        text = str(error)
-        for parameter, option in _SPELLINGS.items():
-            text = text.replace(parameter, option)
-        raise ParameterError(text) from error

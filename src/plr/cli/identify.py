@@ -61,16 +61,16 @@ def identify_command(
         check_different,
         load,
         piped,
-        spelled_as_options,
         tell_caution,
         tell_written,
         terminal,
         to_stdout,
+        warnings_as_notes,
     )
     from plr.tables.identification_columns import doubt_of
 
     out = to_stdout(out)
-    with spelled_as_options(), piped():
+    with warnings_as_notes(), piped():
         if doubtful is not None:
             check_integer("--doubtful", doubtful, low=1)
         check_different(**{"MODEL": model, "DATA": data, "--out": out})

@@ -58,9 +58,9 @@ def predict_command(
 
     Example: plr predict model.plr new.csv -o predicted.csv --interval 0.9
     """
-    from plr.cli.common import counted, piped, spelled_as_options, tell_caution, tell_written
+    from plr.cli.common import counted, piped, tell_caution, tell_written, warnings_as_notes
 
-    with spelled_as_options(), piped():
+    with warnings_as_notes(), piped():
         trained, done = predict(
             model,
             data,

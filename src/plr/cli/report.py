@@ -112,10 +112,10 @@ def _refuse(subject: str, options: dict[str, object]) -> None:
 
 
 def _report_model(subject: Path, out: Path, as_json: bool, **choices: Any) -> None:
-    from plr.cli.common import spelled_as_options
+    from plr.cli.common import warnings_as_notes
     from plr.cli.model_report import report_model, summarise_page
 
-    with spelled_as_options():
+    with warnings_as_notes():
         content = report_model(subject, out, **choices)
     if as_json:
         typer.echo(json.dumps(summarise_page(content, out)))

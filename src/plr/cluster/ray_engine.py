@@ -149,7 +149,9 @@ class RayEngine:
         if size.cpus < self.workers:
             raise ClusterError(
                 f"{self.workers} workers need {self.workers} CPUs, and the cluster has {size}; ask for fewer with "
-                "--workers."
+                "{parameter}.",
+                parameter="workers",
+                value=self.workers,
             )
 
 

@@ -43,7 +43,7 @@ def import_ray() -> Any:
         import ray
     except ImportError as error:
         raise DependencyError(
-            "Working on a cluster (--engine ray) needs Ray, which is not installed: pip install 'plr[ray]'."
+            "Working on a cluster needs Ray, which is not installed: pip install 'plr[ray]'."
         ) from error
     return ray
 
@@ -111,7 +111,6 @@ def _start(ray: Any, cpus: int | None, gpus: int | None) -> None:
 
 def _connect(ray: Any, address: str) -> None:
     # Nothing interrupts Ray's own attempt, neither a limit of ours nor Ctrl-C, so that another process makes the first.
-    told = "start one (ray start --head), name another, or leave --address out for a cluster on this machine."
     seconds = _SECONDS_FOR_A_CLIENT if "://" in address else _SECONDS_TO_CONNECT
     try:
         trial = subprocess.run(
@@ -123,17 +122,27 @@ def _connect(ray: Any, address: str) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ClusterError(
-            f"No Ray cluster answers at {address!r} within {seconds:.0f} s; {told} One that asks for a token answers "
-            f"where RAY_AUTH_MODE=token is set."
+        raise _no_cluster(
+            f"No Ray cluster answers at {address!r} within {seconds:.0f} s",
+            address,
+            " One that asks for a token answers where RAY_AUTH_MODE=token is set.",
         ) from None
     if trial.returncode:
         lines = trial.stderr.strip().splitlines() or ["no reason given"]
-        raise ClusterError(f"Ray cannot connect to {address!r} ({lines[-1].strip()}); {told}")
+        raise _no_cluster(f"Ray cannot connect to {address!r} ({lines[-1].strip()})", address)
     try:
         ray.init(address=address, **_QUIET)
     except Exception as error:
-        raise ClusterError(f"Ray cannot connect to {address!r} ({_first_line(str(error))}); {told}") from error
+        raise _no_cluster(f"Ray cannot connect to {address!r} ({_first_line(str(error))})", address) from error
+
+
+def _no_cluster(problem: str, address: str, more: str = "") -> ClusterError:
+    return ClusterError(
+        f"{problem}; start one (ray start --head), name another, or leave {{parameter}} out for a cluster on this "
+        f"machine.{more}",
+        parameter="address",
+        value=address,
+    )
 
 
 def _first_line(text: str) -> str:

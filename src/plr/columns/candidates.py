@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plr.candidates import CandidateSets
-from plr.candidates.text import parse_cells
+from plr.candidates.arrow import parse_cells
 from plr.errors import CandidateError, ParameterError
 
 __all__ = ["read_candidates"]
@@ -36,7 +36,10 @@ def read_candidates(
     """
     if prior and len(prior) != len(columns):
         raise ParameterError(
-            f"--target names {len(columns)} column(s) and --prior {len(prior)}; name one of priors for each."
+            f"{{parameter}} names {len(prior)} column(s), but there are {len(columns)} of candidates; name one of "
+            "priors for each.",
+            parameter="prior",
+            value=list(prior),
         )
     table = _codes_as_numbers(table, [*columns, *prior]) if len(columns) > 1 else table
     if len(columns) > 1:

@@ -185,7 +185,12 @@ def _check_size(values: Floats, column: Column, source: object, place: Callable[
         what = "infinite" if np.isinf(values[row]) else f"{values[row]:g}, too large to compute with,"
         raise DataError(
             f"{source}: column {column.name!r} is {what} in {place(row)}; correct it, leave the "
-            "cell empty, or leave the column out with --ignore."
+            "cell empty, or leave the column out with {parameter}.",
+            parameter="ignore",
+            row=row,
+            column=column.name,
+            value=values[row],
+            source=source,
         )
 
 

@@ -16,7 +16,11 @@ __all__ = ["read_target", "row_places"]
 
 
 def read_target(
-    table: pa.Table, name: str, source: object, place: Callable[[int], str] | None = None
+    table: pa.Table,
+    name: str,
+    source: object,
+    place: Callable[[int], str] | None = None,
+    parameter: str | None = None,
 ) -> NDArray[np.float64]:
     """Return a column as true labels, one finite number per row.
 
@@ -29,6 +33,8 @@ def read_target(
         What the table was read from, for messages; of a CSV file that is a `plr.sources.Source` they name the line.
     place : callable, optional
         Says where a row is, for messages; for a table that is a part of what was read.
+    parameter : str, optional
+        The parameter that named the column, for messages; None is the target.
 
     Raises
     ------
@@ -36,16 +42,26 @@ def read_target(
         Where the column is not numbers, or has cells that are empty or not finite.
     """
     place = place or row_places(source)
+    what = f"{'the target' if parameter is None else '{parameter}'} {name!r}"
     try:
         values = numbers(table[name], name)
     except FeatureError:
-        raise DataError(f"{source}: the target {name!r} must be numbers; {_first_text(table, name, place)}.") from None
+        raise DataError(
+            f"{source}: {what} must be numbers; {_first_text(table, name, place)}.",
+            parameter=parameter,
+            column=name,
+            source=source,
+        ) from None
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         many = f", and in {wrong.size - 1} more of {len(values)} rows" if wrong.size > 1 else ""
         raise DataError(
-            f"{source}: the target {name!r} is empty or not finite in {place(int(wrong[0]))}{many}; "
-            "fill in the true labels, or remove these rows."
+            f"{source}: {what} is empty or not finite in {place(int(wrong[0]))}{many}; "
+            f"fill in {'the true labels' if parameter is None else 'numbers'}, or remove these rows.",
+            parameter=parameter,
+            row=int(wrong[0]),
+            column=name,
+            source=source,
         )
     return values
 

@@ -72,15 +72,17 @@ class Biased(Drawn):
             return (float(task.y.mean() - X.mean(axis=0) @ direction), *direction.tolist())
         if len(self.centre) != X.shape[1] + 1:
             raise ParameterError(
-                f"centre must be an intercept and {X.shape[1]} slopes, one for each feature; "
-                f"it has {len(self.centre)} numbers."
+                f"{{parameter}} must be an intercept and {X.shape[1]} slopes, one for each feature; "
+                f"it has {len(self.centre)} numbers.",
+                parameter="centre",
+                value=self.centre,
             )
         return self.centre
 
 
 def _features(task: Task) -> NDArray[np.float64]:
     if task.X is None:
-        raise ParameterError("biased moves false labels with the features; pass X.")
+        raise ParameterError("biased moves false labels with the features; pass X.", parameter="X")
     return task.X
 
 
@@ -88,7 +90,9 @@ def _direction(X: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.f
     """Return slopes of a random projection of the standardised features that has unit variance."""
     varies = np.ptp(X, axis=0) > 0
     if not varies.any():
-        raise ParameterError("biased moves false labels with the features, but every column of X is constant.")
+        raise ParameterError(
+            "biased moves false labels with the features, but every column of X is constant.", parameter="X"
+        )
     slopes = np.zeros(X.shape[1])
     slopes[varies] = rng.standard_normal(int(varies.sum())) / X[:, varies].std(axis=0)
     return np.asarray(slopes / ((X - X.mean(axis=0)) @ slopes).std())

@@ -43,7 +43,11 @@ class Digits(Mechanism):
 
     def __post_init__(self) -> None:
         if self.decimals is not None and check_integer("decimals", self.decimals) > _MOST_DIGITS:
-            raise ParameterError(f"decimals must be at most {_MOST_DIGITS}, got {self.decimals!r}.")
+            raise ParameterError(
+                f"{{parameter}} must be at most {_MOST_DIGITS}, got {self.decimals!r}.",
+                parameter="decimals",
+                value=self.decimals,
+            )
         check_number("unambiguous", self.unambiguous, low=0, high=1)
 
     def resolved(self, task: Task) -> Self:
@@ -56,7 +60,9 @@ class Digits(Mechanism):
         printed = np.rint(np.abs(task.y) * 10.0**decimals)
         if printed.max() >= _LARGEST_EXACT:
             raise ParameterError(
-                f"The label {np.abs(task.y).max():g} has too many digits to print with {decimals} decimals."
+                f"The label {np.abs(task.y).max():g} has too many digits to print with {decimals} decimals.",
+                parameter="decimals",
+                row=int(np.abs(task.y).argmax()),
             )
         counts = np.minimum(task.counts + task.missing, 9)
         counts[task.shares(self.unambiguous)] = 0

@@ -65,7 +65,11 @@ class Folding(Mechanism):
         period = self._period(low, high)
         below, above = np.ceil((low - task.y) / period), np.floor((high - task.y) / period)
         if max(np.abs(below).max(), np.abs(above).max()) > _MOST_TURNS:
-            raise ParameterError(f"The period {period:g} is too small for the range {low:g} to {high:g}.")
+            raise ParameterError(
+                f"The period {period:g} is too small for the range {low:g} to {high:g}.",
+                parameter="period",
+                value=period,
+            )
         first, last = below.astype(np.int64), above.astype(np.int64)
         holds_truth = (first <= 0) & (last >= 0)
         counts = np.maximum(last - first + 1 - holds_truth, 0)

@@ -145,8 +145,7 @@ def make_candidates(
     """
     labels = _check_labels(y)
     chosen, most, size = _resolve(mechanism, false_labels, set_size, options)
-    if check_number("missing", missing, low=0) >= 1:
-        raise ParameterError(f"missing is a share of rows and must be below 1, got {missing!r}.")
+    check_number("missing", missing, low=0, below=1, what="{parameter}, a share of rows,")
     rng = _generator(random_state)
     task = Task(
         y=labels,
@@ -248,13 +247,19 @@ def _resolve(
     for name in options:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ParameterError(f"The mechanism {mechanism!r} has no option {name!r}; {has}.")
+            raise ParameterError(f"The mechanism {mechanism!r} has no option {name!r}; {has}.", parameter=name)
     if not kind.counted and (false_labels is not None or set_size is not None):
         given = "false_labels" if false_labels is not None else "set_size"
-        raise ParameterError(f"{given} does not apply to {mechanism!r}; it is governed by {', '.join(known)}.")
+        raise ParameterError(
+            f"{{parameter}} does not apply to {mechanism!r}, whose options are {', '.join(known)}.", parameter=given
+        )
     number = check_integer("false_labels", _FALSE_LABELS if false_labels is None else false_labels, countable=False)
     if kind.most_false_labels is not None and number > kind.most_false_labels:
-        raise ParameterError(f"{mechanism!r} has at most {kind.most_false_labels} false labels a row, not {number}.")
+        raise ParameterError(
+            f"{mechanism!r} has at most {kind.most_false_labels} false labels a row, not {number}.",
+            parameter="false_labels",
+            value=number,
+        )
     check_total(number)
     size = check_choice("set_size", "upto" if set_size is None else set_size, SET_SIZES)
     return kind(**options), number, size
@@ -271,7 +276,10 @@ def _check_labels(y: ArrayLike) -> NDArray[np.float64]:
         raise CandidateError("y is empty; there is no label to hide.")
     wrong = np.flatnonzero(~np.isfinite(labels))
     if wrong.size:
-        raise CandidateError(f"y[{wrong[0]}] is {labels[wrong[0]]}; true labels must be finite ({wrong.size} are not).")
+        row, value = int(wrong[0]), float(labels[wrong[0]])
+        raise CandidateError(
+            f"y[{row}] is {value}; true labels must be finite ({wrong.size} are not).", row=row, value=value
+        )
     return labels
 
 
@@ -285,8 +293,11 @@ def _check_features(X: ArrayLike, n: int) -> NDArray[np.float64]:
     if len(features) != n:
         raise LengthError(f"X has {len(features)} rows, y has {n}.")
     if not np.isfinite(features).all():
-        row, column = np.argwhere(~np.isfinite(features))[0]
-        raise FeatureError(f"X[{row}, {column}] is {features[row, column]}; features must be finite.")
+        row, column = np.argwhere(~np.isfinite(features))[0].tolist()
+        value = float(features[row, column])
+        raise FeatureError(
+            f"X[{row}, {column}] is {value}; features must be finite.", row=row, column=column, value=value
+        )
     return features
 
 
@@ -296,7 +307,11 @@ def _generator(random_state: RandomState) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"random_state must be a seed or a generator, not {random_state!r}.") from error
+        raise ParameterError(
+            f"{{parameter}} must be a seed or a generator, not {random_state!r}.",
+            parameter="random_state",
+            value=random_state,
+        ) from error
 
 
 def _counts(n: int, most: int, size: str, rng: np.random.Generator) -> NDArray[np.int64]:

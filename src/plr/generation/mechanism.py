@@ -107,7 +107,10 @@ class Drawn(Mechanism):
             values[true] = fixed.draw(task, rows[true])
         raise ParameterError(
             f"Row {rows[true[0]]} is to lose its truth, but every false label drawn for it equals the truth "
-            f"{task.y[rows[true[0]]]:g}. Use missing=0 or labels that differ."
+            f"{task.y[rows[true[0]]]:g}. Set {{parameter}} to 0, or give labels that differ.",
+            parameter="missing",
+            row=int(rows[true[0]]),
+            value=float(task.y[rows[true[0]]]),
         )
 
 
@@ -152,17 +155,25 @@ def check_span(span: tuple[float, float] | None) -> None:
     if span is None:
         return
     if not isinstance(span, Sequence) or len(span) != 2:
-        raise ParameterError(f"span must be two numbers (low, high), not {span!r}.")
-    check_number("The high end of span", span[1], low=check_number("The low end of span", span[0]), open_low=True)
+        raise ParameterError(
+            f"{{parameter}} must be two numbers (low, high), not {span!r}.", parameter="span", value=span
+        )
+    low = check_number("span", span[0], what="The low end of {parameter}")
+    check_number("span", span[1], low=low, open_low=True, what="The high end of {parameter}")
 
 
 def span_of(task: Task, span: tuple[float, float] | None) -> tuple[float, float]:
     """Return the span given, else that of the labels, which then must differ."""
     low, high = (task.y.min(), task.y.max()) if span is None else span
     if low == high:
-        raise ParameterError(f"The labels are all {low:g}, so false labels have no span; pass span=(low, high).")
+        raise ParameterError(
+            f"The labels are all {low:g}, so false labels have no span; give {{parameter}}=[low,high].",
+            parameter="span",
+        )
     if not math.isfinite(float(high) - float(low)):
-        raise ParameterError(f"The span from {low:g} to {high:g} is too wide to draw from.")
+        raise ParameterError(
+            f"The span from {low:g} to {high:g} is too wide to draw from.", parameter="span", value=span
+        )
     return float(low), float(high)
 
 
@@ -173,7 +184,11 @@ def check_numbers(name: str, values: Sequence[float]) -> None:
     except (TypeError, ValueError):
         numbers = np.empty(0)
     if numbers.ndim != 1 or numbers.size == 0 or not np.isfinite(numbers).all():
-        raise ParameterError(f"{name} must be finite numbers, one at least, not {reprlib.repr(values)}.")
+        raise ParameterError(
+            f"{{parameter}} must be finite numbers, one at least, not {reprlib.repr(values)}.",
+            parameter=name,
+            value=values,
+        )
 
 
 def check_deviation(deviation: float | None) -> None:
@@ -187,5 +202,8 @@ def deviation_of(task: Task, deviation: float | None, mechanism: str) -> float:
     if deviation is not None:
         return deviation
     if task.y.min() == task.y.max():
-        raise ParameterError(f"{mechanism} scales with the spread of the labels, but they are all {task.y[0]:g}.")
+        raise ParameterError(
+            f"{mechanism} scales with the spread of the labels, but they are all {task.y[0]:g}; give {{parameter}}.",
+            parameter="deviation",
+        )
     return float(task.y.std())

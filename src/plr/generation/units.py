@@ -47,9 +47,12 @@ class Units(Mechanism):
         except (TypeError, ValueError):
             maps = np.empty(0)
         if maps.ndim != 2 or maps.shape[1:] != (2,) or not np.isfinite(maps).all() or (maps[:, 0] == 0).any():
-            raise ParameterError(f"maps must be pairs of finite numbers (scale, shift) with scale not 0: {self.maps!r}")
-        if len(np.unique(maps, axis=0)) < max(2, len(maps)):
-            raise ParameterError(f"maps must hold at least two units, all different: {self.maps!r}")
+            problem = "must be pairs of finite numbers (scale, shift) with scale not 0"
+        elif len(np.unique(maps, axis=0)) < max(2, len(maps)):
+            problem = "must hold at least two units, all different"
+        else:
+            return
+        raise ParameterError(f"{{parameter}} {problem}: {self.maps!r}", parameter="maps", value=self.maps)
 
     def false_labels(self, task: Task) -> FalseLabels:
         """Read each row's reading back in every unit but its own."""

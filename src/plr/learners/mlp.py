@@ -183,7 +183,7 @@ class MLP(Learner):
 
         if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence | np.ndarray):
             raise ParameterError(f"hidden must be a sequence of layer sizes such as (20, 30, 10), got {self.hidden!r}.")
-        hidden = tuple(check_integer("A hidden layer's size", size, low=1) for size in self.hidden)
+        hidden = tuple(check_integer("hidden", size, low=1, what="A size in {parameter}") for size in self.hidden)
         if not isinstance(self.activation, Sequence):
             raise ParameterError(f"activation must be a name or a sequence of names, got {self.activation!r}.")
         names = [self.activation] * len(hidden) if isinstance(self.activation, str) else list(self.activation)

@@ -125,23 +125,23 @@ class Protocol:
         for name in _UNORDERED:
             _check_distinct(name, getattr(self, name), may_be_empty=name in ("files", "figure_fractions"))
         known = [*REGISTRY, *(file.name for file in self.files)]
-        _check_distinct("data set", known)
+        _check_distinct("datasets", known)
         for name in self.datasets:
             if name not in known:
-                raise unknown_name("data set", name, known)
+                raise unknown_name("data set", name, known, parameter="datasets")
         for name in self.models:
             get_model(name)
         for name in self.methods:
             get_method(name)
         for size in self.sizes:
-            check_integer("A size", size, low=1)
+            check_integer("sizes", size, low=1, what="A size in {parameter}")
         check_choice("set_size", self.set_size, SET_SIZES)
         check_choice("mechanism", self.mechanism, MECHANISMS)
         for name in ("trials", "epochs", "batch_size"):
             check_integer(name, getattr(self, name), low=1)
         check_integer("seed", self.seed)
         for fraction in (*self.fractions, *self.figure_fractions):
-            check_number("A fraction", fraction, low=0.0, high=1.0, open_low=True)
+            check_number("fractions", fraction, low=0.0, high=1.0, open_low=True, what="A fraction in {parameter}")
         for name in ("learning_rates", "deltas", "beta2s"):
             for number in getattr(self, name):
                 check_number(name, number, low=0.0, open_low=True)
@@ -212,10 +212,10 @@ def _show(value: Any) -> str:
 
 def _check_distinct(name: str, values: Sequence[Any], *, may_be_empty: bool = False) -> None:
     if not values and not may_be_empty:
-        raise ParameterError(f"{name} is empty; name at least one.")
+        raise ParameterError("{parameter} is empty; name at least one.", parameter=name)
     repeated = [value for value in values if list(values).count(value) > 1]
     if repeated:
-        raise ParameterError(f"{name} names {repeated[0]!r} more than once.")
+        raise ParameterError(f"{{parameter}} names {repeated[0]!r} more than once.", parameter=name, value=repeated[0])
 
 
 _PAPER = Protocol(figure_fractions=(0.2, 0.4, 0.6, 0.8))

@@ -241,8 +241,10 @@ class _Parts:
             names = [ready.names[column] for column in found]
             raise FeatureError(
                 f"A torch module takes numbers alone, but {', '.join(map(repr, names))} "
-                f"{'have' if len(names) > 1 else 'has'} gaps or categories; leave out what it cannot take by --ignore "
-                f"{','.join(names)}, or use mlp."
+                f"{'have' if len(names) > 1 else 'has'} gaps or categories; leave out what it cannot take by "
+                f"{{parameter}} {','.join(names)}, or use mlp.",
+                parameter="ignore",
+                column=names[0],
             )
 
     def dtype(self) -> str:

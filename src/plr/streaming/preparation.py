@@ -178,7 +178,11 @@ def prepare(
     if found.labels is None:
         raise CandidateError(f"{source}: no row has a candidate in {named}.")
     if not found.weight > 0.0:
-        raise ParameterError(f"{source}: --weights is zero in every row; at least one must count.")
+        raise ParameterError(
+            f"{source}: {{parameter}} is zero in every row; at least one must count.",
+            parameter="weights",
+            source=source,
+        )
     chosen = FolderRows.concatenate(found.chosen) if found.chosen else None
     aside = np.zeros(0, dtype=bool) if chosen is None else np.isin(chosen.index, choice.held)
     if chosen is None or not aside.any() or aside.all():

@@ -13,7 +13,7 @@ from plr._checks import check_sample_weight
 from plr.candidates import CandidateSets
 from plr.columns.features import Features
 from plr.columns.targets import read_target
-from plr.errors import DataError, EmptySetError, ParameterError
+from plr.errors import EmptySetError, ParameterError
 from plr.sources.folder import Folder
 from plr.sources.source import Batch, File
 from plr.streaming.sets import read_sets_at
@@ -106,7 +106,10 @@ class Reading:
             names = ", ".join(map(repr, self.target))
             raise EmptySetError(
                 f"{self.folder.path}: {self.folder.place(first + hollow)}, has no candidate in {names}; fill it in, or "
-                "leave such rows out with --drop-empty."
+                "leave such rows out with {parameter}.",
+                parameter="drop_empty",
+                row=first + hollow,
+                source=self.folder.path,
             )
         table = table if left == 0 else table.take(pa.array(kept))
 
@@ -116,15 +119,16 @@ class Reading:
         X, notes = self.features.apply(table, self.folder.path, place=place, some=True)
         weight = None
         if self.weights is not None and len(kept):
-            try:
-                weight = read_target(table, self.weights, self.folder.path, place)
-            except DataError as error:
-                told = str(error).replace("the target", "--weights").replace("fill in the true labels", "fill it in")
-                raise DataError(told) from None
+            weight = read_target(table, self.weights, self.folder.path, place, "weights")
             if (weight < 0).any():
                 row = int(np.flatnonzero(weight < 0)[0])
                 raise ParameterError(
-                    f"--weights must not be negative; {place(row)}, of {self.folder.path} has {weight[row]:g}."
+                    f"{{parameter}} must not be negative; {place(row)}, of {self.folder.path} has {weight[row]:g}.",
+                    parameter="weights",
+                    row=row,
+                    column=self.weights,
+                    value=weight[row],
+                    source=self.folder.path,
                 )
             if weight.any():
                 weight = check_sample_weight(weight, len(weight))

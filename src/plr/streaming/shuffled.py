@@ -181,7 +181,9 @@ def space_for(folder: Path, needed: int) -> None:
     if needed > 0.95 * free:
         raise DataError(
             f"Training needs about {needed / 2**30:.1f} GiB of disk for a shuffled copy of the rows, and {folder} has "
-            f"{free / 2**30:.1f} GiB free; make room, or name a folder on another disk with --scratch."
+            f"{free / 2**30:.1f} GiB free; make room, or name a folder on another disk with {{parameter}}.",
+            parameter="scratch",
+            source=folder,
         )
 
 

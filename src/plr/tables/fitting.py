@@ -254,7 +254,7 @@ def _fit_in_memory(
     features = _learn_features(rows, source, roles, asked, front)
     # What is to be said about single cells has been said with their columns.
     X, _ = features.apply(rows, source, place=place)
-    weight = read_target(rows, roles.weights[0], source, place) if roles.weights else None
+    weight = read_target(rows, roles.weights[0], source, place, "weights") if roles.weights else None
     group = rows[roles.groups[0]].to_pylist() if roles.groups else None
     if check is not None:
         check(Prepared(source, roles, features, X))

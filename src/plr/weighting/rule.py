@@ -203,9 +203,17 @@ def thread_count(n_jobs: int | None) -> int:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         return int(limit) if limit.isdecimal() and int(limit) > 0 else int(joblib.cpu_count())
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise ParameterError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.")
+        raise ParameterError(
+            f"{{parameter}} must be None or a whole number other than 0, got {n_jobs!r}.",
+            parameter="n_jobs",
+            value=n_jobs,
+        )
     if n_jobs > _MOST_JOBS:
-        raise ParameterError(f"n_jobs must be at most {_MOST_JOBS:,}, or -1 for all cores, got {n_jobs!r}.")
+        raise ParameterError(
+            f"{{parameter}} must be at most {_MOST_JOBS:,}, or -1 for all cores, got {n_jobs!r}.",
+            parameter="n_jobs",
+            value=n_jobs,
+        )
     return int(joblib.effective_n_jobs(int(n_jobs)))
 
 

@@ -1,7 +1,4 @@
-"""The container: one set of candidates per row, read-only, indexed by row.
-
-Its methods say what can be done; how is in the modules beside this one.
-"""
+"""The class: one set of candidates per row, read-only, indexed by row."""
 
 from __future__ import annotations
 
@@ -14,16 +11,18 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from plr.candidates.arrays import read_flat, read_labels, read_lists, read_padded, read_with_prior
 from plr.candidates.arrow import read_column
-from plr.candidates.checks import checked, checked_rows
-from plr.candidates.flat import Floats, Integers, Parts, frozen
-from plr.candidates.long import read_long
-from plr.candidates.operations import chosen_rows, joined, means, merged, row_range
-from plr.candidates.readers import read_flat, read_labels, read_lists, read_padded, read_with_prior
-from plr.candidates.tables import read_columns
-from plr.candidates.writers import write_arrow, write_padded, write_summary
+from plr.candidates.layout import Floats, Integers, Parts, checked, offsets_of, positions, tidy_slots
+from plr.candidates.tables import read_columns, read_long
+from plr.errors import InfeasibleError
 
 __all__ = ["CandidateSets"]
+
+# Padding is refused where one set is this large, or where it would take so many bytes and so many times the data.
+_LARGEST_SET = 1_000_000
+_PADDED_LIMIT = 256 * 1024**2
+_PADDED_EXCESS = 10
 
 
 class CandidateSets:
@@ -78,18 +77,28 @@ class CandidateSets:
         slots: ArrayLike | None = None,
         empty: str = "raise",
     ) -> None:
-        self._fill(checked(read_flat(values, offsets, prior, slots), empty))
+        self._hold(checked(read_flat(values, offsets, prior, slots), empty))
 
-    def _fill(self, parts: Parts) -> None:
-        self._values, self._offsets = frozen(parts.values), frozen(parts.offsets)
-        self._prior = None if parts.prior is None else frozen(parts.prior)
-        self._slots = None if parts.slots is None else frozen(parts.slots)
-        self._kept = None if parts.kept is None else frozen(parts.kept)
+    def _hold(self, parts: Parts) -> None:
+        for name, array in zip(("_values", "_offsets", "_prior", "_slots", "_kept"), parts, strict=True):
+            setattr(self, name, None if array is None else _read_only(array))
 
     @classmethod
-    def _trusted(cls, parts: Parts) -> CandidateSets:
+    def _of_checked(
+        cls,
+        values: Floats,
+        offsets: Integers,
+        prior: Floats | None = None,
+        slots: NDArray[np.int32] | None = None,
+        kept: Integers | None = None,
+    ) -> CandidateSets:
+        """Take arrays that are known to be right, without checks and copies.
+
+        Values must be finite float64, offsets int64 with no empty row, and a prior must sum to one in each row. The
+        arrays are shared: nobody may write to them afterwards.
+        """
         made = cls.__new__(cls)
-        made._fill(parts)
+        made._hold((values, offsets, prior, slots, kept))
         return made
 
     @classmethod
@@ -113,7 +122,7 @@ class CandidateSets:
         >>> S.to_lists(), S.kept
         ([[1.0, 2.0], [3.0]], array([0, 2]))
         """
-        return cls._trusted(checked(read_with_prior(read_lists, lists, prior), empty))
+        return cls._of_checked(*checked(read_with_prior(read_lists, lists, prior), empty))
 
     @classmethod
     def from_padded(cls, array: Any, prior: Any = None, *, empty: str = "raise") -> CandidateSets:
@@ -134,7 +143,7 @@ class CandidateSets:
         >>> S.to_lists(), S.slots
         ([[1.0, 2.0], [3.0]], array([0, 1, 1], dtype=int32))
         """
-        return cls._trusted(checked(read_padded(array, prior), empty))
+        return cls._of_checked(*checked(read_padded(array, prior), empty))
 
     @classmethod
     def from_columns(
@@ -160,7 +169,7 @@ class CandidateSets:
         >>> S.to_lists(), S.prior
         ([[1.0, 1.5], [2.0]], array([0.75, 0.25, 1.  ]))
         """
-        return cls._trusted(checked(read_columns(df, columns, prior), empty))
+        return cls._of_checked(*checked(read_columns(df, columns, prior), empty))
 
     @classmethod
     def from_arrow(cls, column: Any, prior: Any = None, *, empty: str = "raise") -> CandidateSets:
@@ -181,7 +190,7 @@ class CandidateSets:
         >>> CandidateSets.from_arrow(pa.array([[1.0, 2.0], [3.0]])).to_lists()
         [[1.0, 2.0], [3.0]]
         """
-        return cls._trusted(checked(read_with_prior(read_column, column, prior), empty))
+        return cls._of_checked(*checked(read_with_prior(read_column, column, prior), empty))
 
     @classmethod
     def from_long(
@@ -206,7 +215,7 @@ class CandidateSets:
         >>> CandidateSets.from_long(table, row="id", value="value", rows=["a", "b"]).to_lists()
         [[2.0], [1.0, 3.0]]
         """
-        return cls._trusted(checked(read_long(df, row, value, prior, rows), empty))
+        return cls._of_checked(*checked(read_long(df, row, value, prior, rows), empty))
 
     @classmethod
     def from_labels(cls, y: Any, *, empty: str = "raise") -> CandidateSets:
@@ -224,7 +233,7 @@ class CandidateSets:
         >>> CandidateSets.from_labels([1.0, 2.0]).to_lists()
         [[1.0], [2.0]]
         """
-        return cls._trusted(checked(read_labels(y, empty), empty))
+        return cls._of_checked(*checked(read_labels(y, empty), empty))
 
     @classmethod
     def concatenate(cls, parts: Iterable[CandidateSets]) -> CandidateSets:
@@ -234,7 +243,15 @@ class CandidateSets:
         >>> CandidateSets.concatenate([S, S]).to_lists()
         [[1.0, 2.0], [1.0, 2.0]]
         """
-        return cls._trusted(joined(list(parts)))
+        sets = list(parts)
+        offsets = offsets_of(np.concatenate([np.empty(0, np.int64), *(S.sizes for S in sets)]))
+        values = np.concatenate([np.empty(0), *(S.values for S in sets)])
+        prior = slots = None
+        if any(S.prior is not None for S in sets):
+            prior = np.concatenate([S.prior_or_uniform for S in sets])
+        if any(S.slots is not None for S in sets):
+            slots = np.concatenate([S._slots_or_positions for S in sets])
+        return cls._of_checked(values, offsets, prior, tidy_slots(slots, offsets))
 
     @property
     def values(self) -> Floats:
@@ -274,7 +291,11 @@ class CandidateSets:
         if self._prior is not None:
             return self._prior
         sizes = self.sizes
-        return frozen(np.repeat(1.0 / sizes, sizes))
+        return _read_only(np.repeat(1.0 / sizes, sizes))
+
+    @property
+    def _slots_or_positions(self) -> Integers | NDArray[np.int32]:
+        return positions(self._offsets) if self._slots is None else self._slots
 
     @property
     def sizes(self) -> Integers:
@@ -319,14 +340,33 @@ class CandidateSets:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step == 1:
-                return self._trusted(row_range(self, start, max(start, stop)))
-            return self._trusted(chosen_rows(self, np.arange(start, stop, step, dtype=np.int64)))
+                return self._range(start, max(start, stop))
+            return self._take(np.arange(start, stop, step, dtype=np.int64))
         if isinstance(index, numbers.Integral) and not isinstance(index, bool):
-            row = int(checked_rows(np.array([index]), len(self))[0])
+            row = int(_row_numbers(np.array([index]), len(self))[0])
             return self._values[self._offsets[row] : self._offsets[row + 1]]
         if index is Ellipsis:
             return self
-        return self._trusted(chosen_rows(self, checked_rows(np.asarray(index), len(self))))
+        return self._take(_row_numbers(np.asarray(index), len(self)))
+
+    def _range(self, start: int, stop: int) -> CandidateSets:
+        """Rows from ``start`` up to ``stop``, as views."""
+        first, last = self._offsets[start], self._offsets[stop]
+        return self._part(slice(first, last), self._offsets[start : stop + 1] - first)
+
+    def _take(self, rows: Integers) -> CandidateSets:
+        """Copy of these rows, in this order; a row may come several times."""
+        starts = self._offsets[rows]
+        sizes = self._offsets[rows + 1] - starts
+        offsets = offsets_of(sizes)
+        places = np.repeat(starts - offsets[:-1], sizes)
+        places += np.arange(offsets[-1])
+        return self._part(places, offsets)
+
+    def _part(self, places: Any, offsets: Integers) -> CandidateSets:
+        prior = None if self._prior is None else self._prior[places]
+        slots = None if self._slots is None else tidy_slots(self._slots[places], offsets)
+        return self._of_checked(self._values[places], offsets, prior, slots)
 
     def __add__(self, other: object) -> CandidateSets:
         if not isinstance(other, CandidateSets):
@@ -342,11 +382,19 @@ class CandidateSets:
         return bool(np.array_equal(self.prior_or_uniform, other.prior_or_uniform))
 
     def __reduce__(self) -> Any:
-        # Unpickled arrays are writeable again, so they have to pass through ``_fill``.
-        return _restored, (self._values, self._offsets, self._prior, self._slots, self._kept)
+        # Unpickled arrays are writeable again, so they have to be frozen again.
+        return CandidateSets._of_checked, (self._values, self._offsets, self._prior, self._slots, self._kept)
 
     def __repr__(self) -> str:
-        return write_summary(self)
+        if not len(self):
+            return "CandidateSets(0 rows)"
+        sizes = self.sizes
+        span = f"{sizes.min()}–{sizes.max()} (mean {sizes.mean():.3g})" if sizes.min() < sizes.max() else f"{sizes[0]}"
+        kind = "uniform prior" if self._prior is None else "given prior"
+        return (
+            f"CandidateSets({len(self)} row{'s' if len(self) > 1 else ''}, sizes {span}, "
+            f"values {self._values.min():.6g} to {self._values.max():.6g}, {kind})"
+        )
 
     def mean(self) -> Floats:
         """Prior-weighted mean of each row: the target of the paper's AVGV.
@@ -354,7 +402,13 @@ class CandidateSets:
         >>> CandidateSets.from_lists([[1, 3], [5]]).mean()
         array([2., 5.])
         """
-        return means(self)
+        starts = self._offsets[:-1]
+        # Weighting before adding keeps the sum of huge candidates finite.
+        prior = self._prior
+        shares = self._values / np.repeat(self.sizes, self.sizes) if prior is None else self._values * prior
+        total = np.add.reduceat(shares, starts)
+        # A mean lies among its candidates; rounding alone may push it out.
+        return np.clip(total, np.minimum.reduceat(self._values, starts), np.maximum.reduceat(self._values, starts))
 
     def unique(self) -> CandidateSets:
         """Merge equal candidates of a row into the first of them, adding up their priors.
@@ -363,8 +417,23 @@ class CandidateSets:
         >>> S.to_lists(), S.prior, S.slots
         ([[2.0, 1.0], [3.0]], array([0.75, 0.25, 1.  ]), None)
         """
-        parts = merged(self)
-        return self if parts is None else self._trusted(parts)
+        rows = self.row_index
+        order = np.lexsort((self._values, rows))
+        ordered, owners = self._values[order], rows[order]
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = (ordered[1:] != ordered[:-1]) | (owners[1:] != owners[:-1])
+        if first.all():
+            return self
+        groups = np.flatnonzero(first)
+        prior = np.empty(len(order))
+        if self._prior is None:
+            prior[order[groups]] = np.diff(groups, append=len(order)) / self.sizes[owners[groups]]
+        else:
+            prior[order[groups]] = np.add.reduceat(self._prior[order], groups)
+        leaders = np.sort(order[groups])
+        offsets = offsets_of(np.bincount(rows[leaders], minlength=len(self)))
+        slots = tidy_slots(self._slots_or_positions[leaders], offsets)
+        return self._of_checked(self._values[leaders], offsets, prior[leaders], slots)
 
     def to_lists(self) -> list[list[float]]:
         """Make one Python list per row."""
@@ -377,7 +446,11 @@ class CandidateSets:
         >>> CandidateSets.from_lists([[1, 2], [3]]).to_arrow().type
         ListType(list<item: double>)
         """
-        return write_arrow(self)
+        import pyarrow as pa
+
+        if self._offsets[-1] > np.iinfo(np.int32).max:
+            return pa.LargeListArray.from_arrays(pa.array(self._offsets), pa.array(self._values))
+        return pa.ListArray.from_arrays(pa.array(self._offsets.astype(np.int32)), pa.array(self._values))
 
     def to_padded(self, fill: float = np.nan) -> Floats:
         """Make an array of shape (rows, largest size), `fill` after the last candidate of each row.
@@ -386,7 +459,24 @@ class CandidateSets:
         array([[ 1.,  2.],
                [ 3., nan]])
         """
-        return write_padded(self, fill)
+        if not len(self):
+            return np.empty((0, 0))
+        sizes = self.sizes
+        width = int(sizes.max())
+        needed, held = 8 * len(self) * width, self._values.nbytes + self._offsets.nbytes
+        if width >= _LARGEST_SET or (needed > _PADDED_LIMIT and needed > _PADDED_EXCESS * held):
+            row = int(sizes.argmax())
+            raise InfeasibleError(
+                f"Padding {len(self)} rows to the {width} candidates of row {row} would take "
+                f"{needed / 1024**2:,.0f} MiB for {held / 1024**2:,.0f} MiB of data; work on values and offsets, or "
+                "leave such rows out.",
+                row=row,
+            )
+        if len(self._values) == len(self) * width:
+            return self._values.reshape(len(self), width).copy()
+        padded = np.full((len(self), width), fill, dtype=np.float64)
+        padded[np.arange(width) < sizes[:, np.newaxis]] = self._values
+        return padded
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
@@ -395,5 +485,29 @@ class CandidateSets:
         return padded if dtype is None else padded.astype(dtype, copy=False)
 
 
-def _restored(*parts: Any) -> CandidateSets:
-    return CandidateSets._trusted(Parts(*parts))
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Look at the same memory without the right to change it."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def _row_numbers(rows: NDArray[Any], count: int) -> Integers:
+    """Row numbers from a mask or an index array, negative ones counted from the end."""
+    if rows.ndim != 1:
+        raise IndexError(
+            f"Rows are chosen by an integer, a slice, or a 1-D mask or index array, not {rows.ndim} dimensions."
+        )
+    if rows.dtype.kind == "b":
+        if len(rows) != count:
+            raise IndexError(f"The mask has {len(rows)} entries for {count} rows.")
+        return np.flatnonzero(rows)
+    if not len(rows):
+        return np.empty(0, dtype=np.int64)
+    if rows.dtype.kind not in "iu":
+        raise IndexError(f"Rows are chosen by integers or booleans, not {rows.dtype}.")
+    wrong = rows[(rows >= count) | (rows < -count)]
+    if len(wrong):
+        raise IndexError(f"Index {wrong[0]} is out of range for {count} rows.")
+    chosen = rows.astype(np.int64, copy=False)
+    return np.where(chosen < 0, chosen + count, chosen) if chosen.min() < 0 else chosen

@@ -1,0 +1,310 @@
+"""Reading lists, padded arrays, flat arrays and plain labels; what is not a number is quoted with its place.
+
+Every reader, here and in the modules for tables and Arrow, returns a :class:`~plr.candidates.layout.Flat`. None decides
+what an empty row or an infinite candidate means; :func:`~plr.candidates.layout.checked` does, once for all of them.
+"""
+
+from __future__ import annotations
+
+import numbers
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from plr.candidates.layout import Flat, Floats, Integers, name_rows, rows_of, unshared
+from plr.errors import CandidateError, EmptySetError, LengthError, PlrError, PriorError
+
+__all__ = [
+    "as_floats",
+    "check_readable",
+    "is_row",
+    "not_a_number",
+    "read_flat",
+    "read_labels",
+    "read_lists",
+    "read_padded",
+    "read_with_prior",
+]
+
+
+def is_row(kind: type) -> bool:
+    """Whether objects of this type can be one row of a list of lists."""
+    ordered = hasattr(kind, "__len__") and hasattr(kind, "__iter__")
+    return ordered and not issubclass(kind, (str, bytes, Mapping, set, frozenset))
+
+
+def _is_number(kind: type) -> bool:
+    # NumPy counts spans of time among the integers.
+    return issubclass(kind, (numbers.Real, Decimal, np.bool_)) and not issubclass(kind, np.timedelta64)
+
+
+def _is_missing(item: Any) -> bool:
+    """Whether this stands for no value: None, NaN or pandas' NA."""
+    return item is None or type(item).__name__ == "NAType" or (isinstance(item, float) and item != item)
+
+
+def check_readable(data: Any, error: type[PlrError], what: str) -> None:
+    """Refuse what holds values that cannot be read as it is: Polars' lazy frames, tensors with gradients."""
+    if type(data).__name__ == "LazyFrame":
+        raise error(f"{what} is a LazyFrame, whose rows have not been read yet; call its collect() first.")
+    if getattr(data, "requires_grad", False) is True:
+        raise error(f"{what} is a tensor that requires a gradient, which would be lost; give its detach().")
+
+
+def not_a_number(
+    item: Any, row: Any = None, column: Any = None, what: str = "", error: type[PlrError] = CandidateError
+) -> PlrError:
+    """Make the error for an entry that is not a number; ``what`` names the input it is part of."""
+    text = "{} holds {!r} of type " + type(item).__name__ + ", which is not a number; give floats."
+    if isinstance(item, (str, bytes)):
+        text = "{} holds {!r}: strings are not numbers; convert them to floats first."
+    elif isinstance(item, (complex, np.complexfloating)):
+        text = "Complex data not supported: {} holds {!r}; give real numbers."
+    elif _is_missing(item):
+        text = "{} holds {!r}: a list names only the candidates there are; leave missing ones out."
+    elif is_row(type(item)):
+        text = "{} is nested too deep: it holds {!r} where a number belongs; give one flat list per row."
+    elif isinstance(item, (set, frozenset)):
+        text = "{} is a set, which has no order; give a list, or sorted(...)."
+    where = f"{what}, {_place(row, column)}," if what else _place(row, column)
+    message = text.format(where, item)
+    return error(
+        message[0].upper() + message[1:], row=row, column=column, value=item, problem=text.format(what or "it", item)
+    )
+
+
+def _place(row: Any, column: Any) -> str:
+    if row is None:
+        return "the value"
+    return f"row {row}" if column is None else f"row {row}, column {column}"
+
+
+def as_floats(data: Any, what: str = "y", error: type[PlrError] = CandidateError) -> Floats:
+    """Convert a column or table of numbers to float64, NaN where an entry is missing.
+
+    >>> as_floats([1, None, 2.5])
+    array([1. , nan, 2.5])
+    """
+    check_readable(data, error, what)
+    if isinstance(data, np.ma.MaskedArray):
+        return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
+    dtype = getattr(data, "dtype", None)
+    if isinstance(data, (list, tuple)) and not any(map(is_row, set(map(type, data)))):
+        # NumPy would make strings of all numbers beside one string, and the message would quote the wrong entry.
+        array = np.empty(len(data), dtype=object)
+        array[:] = data
+    elif hasattr(dtype, "na_value") and getattr(dtype, "kind", "O") in "fiub":
+        array = data.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        try:
+            array = np.asarray(data)
+            if array.dtype.kind in "US" and dtype is None:
+                array = np.asarray(data, dtype=object)
+        except ValueError as problem:
+            raise error(
+                f"{what} is no regular array ({problem}); CandidateSets.from_lists takes rows of any length."
+            ) from None
+    if array.dtype.kind in "fiub":
+        return array.astype(np.float64, copy=False)
+    return _objects_as_floats(array, what, error)
+
+
+def _objects_as_floats(array: NDArray[Any], what: str, error: type[PlrError]) -> Floats:
+    # ``tolist`` would make plain integers of dates.
+    flat = list(array.ravel()) if array.dtype.kind in "mM" else array.ravel().tolist()
+    if any(kind.__name__ == "NAType" for kind in set(map(type, flat))):
+        flat = [None if _is_missing(item) else item for item in flat]
+
+    def place(number: int) -> tuple[Any, Any]:
+        index = [int(part) for part in np.unravel_index(number, array.shape)]
+        row, column = [*index, None, None][:2]
+        return row, column
+
+    return _to_floats(flat, what, place, error, gaps=True).reshape(array.shape)
+
+
+def _to_floats(
+    flat: list[Any],
+    what: str,
+    place: Callable[[int], tuple[Any, Any]],
+    error: type[PlrError] = CandidateError,
+    *,
+    gaps: bool = False,
+) -> Floats:
+    """Convert a list of numbers, and of None where there may be ``gaps``; ``place`` gives an entry's row and column."""
+    # Types are few, items many.
+    wrong = {kind for kind in set(map(type, flat)) if not (_is_number(kind) or (gaps and kind is type(None)))}
+    if wrong:
+        number = next(number for number, item in enumerate(flat) if type(item) in wrong)
+        raise not_a_number(flat[number], *place(number), "" if what == "y" else what, error)
+    try:
+        return np.array(flat, dtype=np.float64)
+    except OverflowError:
+        largest = sys.float_info.max
+        number = next(number for number, item in enumerate(flat) if item is not None and abs(item) > largest)
+        row, column = place(number)
+        problem = "contains infinity or a value too large for dtype('float64')"
+        raise error(
+            f"{what} {problem}, in {_place(row, column)}; numbers go up to 1.8e308.",
+            row=row,
+            column=column,
+            value=flat[number],
+            problem=f"it {problem}; numbers go up to 1.8e308.",
+        ) from None
+
+
+def read_flat(values: ArrayLike, offsets: ArrayLike, prior: ArrayLike | None, slots: ArrayLike | None) -> Flat:
+    """Read the candidates of all rows one after the other; ``offsets`` says where each row starts and ends."""
+    flat = unshared(as_floats(values, "values"), np.float64)
+    if flat.ndim != 1:
+        raise CandidateError(
+            f"{{parameter}} must have 1 dimension, not {flat.ndim}; from_padded takes 2-D arrays.", parameter="values"
+        )
+    sizes = np.diff(_checked_offsets(offsets, len(flat)))
+    shares = None if prior is None else unshared(as_floats(prior, "prior", PriorError), np.float64)
+    places = None if slots is None else unshared(slots, np.int32)
+    for name, array, error in (("prior", shares, PriorError), ("slots", places, CandidateError)):
+        if array is not None and array.shape != flat.shape:
+            raise error(
+                f"Give one {name.removesuffix('s')} per candidate: {len(flat)} candidates, {{parameter}} of shape "
+                f"{array.shape}.",
+                parameter=name,
+            )
+    return Flat(flat, sizes, shares, places)
+
+
+def _checked_offsets(offsets: ArrayLike, count: int) -> Integers:
+    bounds = np.asarray(offsets)
+    if bounds.ndim != 1 or not len(bounds) or bounds.dtype.kind not in "iu":
+        problem = "must be a 1-D array of integers with one entry more than there are rows"
+    elif bounds[0] != 0 or bounds[-1] != count:
+        problem = f"must go from 0 to the {count} values, not from {bounds[0]} to {bounds[-1]}"
+    elif len(falls := np.flatnonzero(bounds[1:] < bounds[:-1])):
+        problem = f"must never fall; they do after {name_rows(falls)}"
+    else:
+        return bounds.astype(np.int64, copy=False)
+    raise CandidateError(f"{{parameter}} {problem}.", parameter="offsets")
+
+
+def read_with_prior(reader: Callable[[Any], Flat], rows: Any, prior: Any) -> Flat:
+    """Read candidates, and a prior of the same shape in the same way."""
+    flat = reader(rows)
+    if prior is None:
+        return flat
+    try:
+        shares = reader(prior)
+    except CandidateError as problem:
+        raise PriorError(
+            f"The prior cannot be read: {problem}",
+            row=problem.row,
+            column=problem.column,
+            value=problem.value,
+            problem=f"the prior cannot be read: {problem.problem}",
+        ) from None
+    if len(flat.sizes) != len(shares.sizes):
+        raise LengthError(f"There are {len(flat.sizes)} rows of candidates but {len(shares.sizes)} rows of priors.")
+    wrong = np.flatnonzero(flat.sizes != shares.sizes)
+    if len(wrong):
+        row = int(wrong[0])
+        counts = f"has {flat.sizes[row]} candidates and {shares.sizes[row]} priors"
+        raise PriorError(
+            f"Give one prior per candidate: row {row} {counts} ({len(wrong)} such rows).",
+            row=row,
+            problem=f"it {counts}; give one prior per candidate.",
+        )
+    return flat._replace(prior=shares.values)
+
+
+def read_lists(lists: Iterable[Any]) -> Flat:
+    """Read one sequence of numbers per row; a missing row counts as an empty one."""
+    rows = lists if isinstance(lists, list) else list(lists)
+    kinds = set(map(type, rows))
+    if not all(map(is_row, kinds)):
+        rows = [() if _is_missing(row) else row for row in rows]
+        _check_rows(rows)
+    try:
+        sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    except TypeError:
+        _check_rows(rows)
+        raise
+    if kinds == {np.ndarray} and {(row.ndim, row.dtype.kind in "fiub") for row in rows} == {(1, True)}:
+        return Flat(np.concatenate(rows).astype(np.float64, copy=False), sizes)
+    flat = list(chain.from_iterable(rows))
+
+    def place(number: int) -> tuple[int, None]:
+        return int(rows_of(np.array([number]), sizes)[0]), None
+
+    return Flat(_to_floats(flat, "y", place), sizes)
+
+
+def _check_rows(rows: list[Any]) -> None:
+    for number, row in enumerate(rows):
+        if isinstance(row, (set, frozenset, Mapping)):
+            problem = f"a {type(row).__name__}, which has no order; candidates keep their positions, so give a list"
+        elif is_row(type(row)) and getattr(row, "ndim", 1) > 0:
+            continue
+        elif _is_number(type(row)):
+            problem = f"the single number {row!r} among lists; write [{row!r}]"
+        else:
+            raise not_a_number(row, number)
+        raise CandidateError(f"Row {number} is {problem}.", row=number, value=row, problem=f"it is {problem}.")
+
+
+def read_padded(array: Any, prior: Any = None) -> Flat:
+    """Read one row per line of a 2-D array, NaN where there is no candidate."""
+    table = as_floats(array, "The padded array")
+    if table.ndim != 2:
+        raise CandidateError(
+            f"A padded array has 2 dimensions (rows, candidates); this one has {table.ndim}. "
+            "For one label per row use CandidateSets.from_labels."
+        )
+    shares = None if prior is None else _padded_prior(prior, table.shape)
+    absent = np.isnan(table)
+    if not absent.any():
+        sizes = np.full(len(table), table.shape[1], dtype=np.int64)
+        return Flat(unshared(table, np.float64).reshape(-1), sizes, None if shares is None else shares.reshape(-1))
+    present = ~absent
+    sizes = np.count_nonzero(present, axis=1).astype(np.int64)
+    gaps = bool((absent[:, :-1] & present[:, 1:]).any())
+    slots = np.nonzero(present)[1].astype(np.int32) if gaps else None
+    return Flat(table[present], sizes, None if shares is None else shares[present], slots)
+
+
+def _padded_prior(prior: Any, shape: tuple[int, ...]) -> Floats:
+    shares = as_floats(prior, "The prior", PriorError)
+    if shares.shape not in (shape, shape[1:]):
+        raise LengthError(
+            f"The prior has shape {shares.shape}; give {shape} (one per candidate) or {shape[1:]} (one per column).",
+            parameter="prior",
+        )
+    return np.broadcast_to(shares, shape).copy()
+
+
+def read_labels(y: Any, empty: str) -> Flat:
+    """Read one label per row; the messages about missing and infinite ones are those scikit-learn's checks expect."""
+    labels = as_floats(y)
+    if labels.ndim != 1:
+        raise CandidateError(f"y should be a 1d array, got an array of shape {labels.shape} instead.")
+    missing = np.isnan(labels)
+    if missing.any() and empty == "raise":
+        rows = np.flatnonzero(missing)
+        raise EmptySetError(
+            f"Input y contains NaN. There is no label in {name_rows(rows)}; leave those rows out of features and "
+            'labels, or pass empty="drop" and take the rows in `kept`.',
+            row=int(rows[0]),
+            value=np.nan,
+        )
+    rows = np.flatnonzero(np.isinf(labels))
+    if len(rows):
+        raise CandidateError(
+            f"Input y contains infinity or a value too large for dtype('float64'). Look at {name_rows(rows)}.",
+            row=int(rows[0]),
+            value=float(labels[rows[0]]),
+        )
+    values = labels[~missing] if missing.any() else unshared(labels, np.float64)
+    return Flat(values, (~missing).astype(np.int64))
