@@ -398,7 +398,7 @@ def fit(
     learner = parts.get("learner", "auto")
     if folder is not None:
         learner = "mlp" if learner == "auto" else learner
-        _check_batches(asked, learner, out, identified, resources, data)
+        _check_batches(learner, out, identified, resources, data)
     check_module(learner, module is not None)
     code = None if module is None else read_module(module)
     regressor = make_regressor({**parts, "learner": learner}, options, module=code, seed=seed, jobs=jobs)
@@ -447,9 +447,7 @@ def fit(
     return FitDone(model, out, identified, resources.engine, watch.seconds, before)
 
 
-def _check_batches(
-    asked: dict[str, str | None], learner: str, out: Path, identified: Path | None, resources: Resources, data: Path
-) -> None:
+def _check_batches(learner: str, out: Path, identified: Path | None, resources: Resources, data: Path) -> None:
     from plr.errors import ParameterError
 
     if identified is not None:
@@ -457,8 +455,6 @@ def _check_batches(
             "--identified judges each row by models that have not seen it, for which all rows must be in memory; "
             f"in batches, say plr identify {out} {data} -o OUT afterwards."
         )
-    if asked.get("groups"):
-        raise ParameterError("--groups needs folds, which are not made in batches; leave it out.")
     if learner == "linear" and resources.engine == "ray":
         raise ParameterError("--engine ray trains mlp and module; a linear model is solved here, without it.")
 

@@ -229,9 +229,8 @@ class _Parts:
         """Return the start, if there is one."""
         start = choose_start(regressor.start, self.weighting, self.learner, rows)
         if start is not None and not isinstance(start, DensityStart):
-            raise ParameterError(
-                f"The start {type(start).__name__.removesuffix('Start').lower()!r} needs all rows in memory; in batches there is 'density'."
-            )
+            name = type(start).__name__.removesuffix("Start").lower()
+            raise ParameterError(f"The start {name!r} needs all rows in memory; in batches there is 'density'.")
         return start
 
     def check(self, ready: Preparation) -> None:
