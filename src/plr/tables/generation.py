@@ -90,7 +90,7 @@ def generate_table(
     schema = pa.schema([*source.schema, *truth], metadata=source.schema.metadata)
     schema = schema.set(schema.get_field_index(target), pa.field(target, pa.list_(pa.float64())))
     output = replace(output, schema=with_recipe(schema, made))
-    return output.write("Hiding the labels", pieces), made
+    return replace(output.write("Hiding the labels", pieces), columns=[]), made
 
 
 def _check_names(source: Source, target: str, truth_column: str | None, front: FrontEnd) -> None:
