@@ -34,8 +34,8 @@ from folder_data import (
     squared_errors,
     uncompressed_bytes,
 )
+from plr.memory import readable
 from plr.paper.machine import revision
-from plr.streaming.memory import readable
 from record import circumstances, write_record
 from watched import imported_memory, plr_command, run_watched
 

@@ -37,12 +37,14 @@ from threadpoolctl import threadpool_limits
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.candidates import as_candidate_sets
-from plr.cli.tables import read_candidates, read_table, write_table
+from plr.columns.candidates import read_candidates
 from plr.learners import MLP, Boosting
 from plr.paper import Store, expand, get_preset
 from plr.paper.execution import Fit, dump
 from plr.paper.report.writing import write_report
 from plr.paper.selection import EPOCH_RULES
+from plr.sources.files import read_table
+from plr.tables import write_table
 from record import quick_ratio, seconds, write_record
 
 SEED, COLUMNS, TRAINED = 0, 20, 5_000

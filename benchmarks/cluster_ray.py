@@ -17,12 +17,12 @@ import pyarrow.parquet
 from folder_data import TARGET, TRUTH, make_folder, make_test
 from plr.cluster.ray_engine import RayEngine, local_cpus
 from plr.cluster.session import session
-from plr.columns import learn_features
+from plr.columns.features import learn_features
 from plr.learners import MLP
 from plr.regressor import PartialLabelRegressor
+from plr.sources.folder import Folder
 from plr.streaming.engine import LocalEngine
 from plr.streaming.fitting import fit_folder
-from plr.streaming.folder import Folder
 from plr.streaming.rows import Reading
 from watched import plr_command
 
@@ -133,7 +133,7 @@ def _data(work: Path, rows: int) -> tuple[Reading, Any, Any]:
     typed = ["generate", "labelled", "--target", TARGET, "--truth-column", TRUTH, "--seed", str(SEED)]
     subprocess.run([plr_command(), *typed, "-o", "candidates"], cwd=work, check=True, capture_output=True)
     folder = Folder.open(work / "candidates")
-    some = folder.look(LOOKED_AT, SEED)
+    some = folder.sample(LOOKED_AT, SEED)[0]
     features = learn_features(some, [TARGET, TRUTH], folder.path).settled(some)
     table = pyarrow.parquet.read_table(work / "test.parquet")
     return Reading(folder, features, (TARGET,)), table.select(list(features.names)), np.asarray(table[TRUTH].to_numpy())

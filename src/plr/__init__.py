@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from plr.generation import make_candidates
     from plr.persistence import load_model, save_model
     from plr.regressor import Identification, PartialLabelRegressor
+    from plr.tables import TableModel
 
 __version__ = "0.1.0"
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Diagnosis",
     "Identification",
     "PartialLabelRegressor",
+    "TableModel",
     "check",
     "load_model",
     "make_candidates",
@@ -30,6 +32,7 @@ _HOMES = {
     "Diagnosis": "plr.diagnosis",
     "Identification": "plr.regressor",
     "PartialLabelRegressor": "plr.regressor",
+    "TableModel": "plr.tables",
     "check": "plr.diagnosis",
     "load_model": "plr.persistence",
     "make_candidates": "plr.generation",

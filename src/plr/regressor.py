@@ -264,6 +264,31 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.calibration_: Calibration | None = None
         return self
 
+    def _take_parts(
+        self,
+        learner: Learner,
+        weighting: Weighting,
+        loss: Loss,
+        model: Fitted,
+        noise: NoiseModel,
+        *,
+        names: tuple[str, ...],
+        columns: Columns | None,
+        diagnosis: Diagnosis | None,
+        calibration: Calibration | None,
+    ) -> None:
+        """Become a fitted regressor of parts that were trained elsewhere, without the rows of training."""
+        self.learner_, self.weighting_, self.loss_ = learner, weighting, loss
+        self.model_, self.n_iter_ = model, model.report.rounds
+        self.noise_, self.noise_scale_, self.missing_share_ = noise, noise.scale, noise.missing
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.columns_ = columns
+        self.start_weights_ = self._out_of_fold = self._row_digests = None
+        self._training = self._given = self._identified = None
+        self.calibration_ = calibration
+        self._take(diagnosis)
+
     def _take(self, diagnosis: Diagnosis | None) -> None:
         """Keep what was found about the data, and warn where it cannot tell which candidates are true."""
         self.diagnosis_ = diagnosis

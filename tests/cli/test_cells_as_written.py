@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from plr import PartialLabelRegressor
-from plr.cli.tables import read_candidates, read_table
+from plr.columns.candidates import read_candidates
+from plr.sources.files import read_table
 
 HEADER = "id,serial,seen,flag,city,x,y"
 FORMS = [

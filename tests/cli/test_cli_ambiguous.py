@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from plr import CandidateSets
-from plr.cli.tables import read_table, write_table
+from plr.sources.files import read_table
+from plr.tables import write_table
 
 CAUTION = "This data cannot tell you which candidates are true."
 ROWS = 150

@@ -12,11 +12,12 @@ import pytest
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.candidates import CandidateSets
 from plr.cli import main
-from plr.cli.common import spelled_as_options
-from plr.cli.measuring import choices_of, errors_of
-from plr.cli.tables import read_table, write_table
+from plr.cli.common import warnings_as_notes
 from plr.errors import PlrWarning
 from plr.identification import Identification
+from plr.metrics import ChoiceMetrics, ErrorMetrics
+from plr.sources.files import read_table
+from plr.tables import write_table
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +255,9 @@ def test_prior_weights_and_groups(run, folder, tmp_path):
 
 
 def test_errors_and_choices_by_hand():
-    found = errors_of(np.array([1.0, 2.0, 5.0]), np.array([1.0, 3.0, 2.0]))
+    errors = ErrorMetrics()
+    errors.add(np.array([1.0, 2.0, 5.0]), np.array([1.0, 3.0, 2.0]))
+    found = errors.figures()
     assert found["mse"] == pytest.approx(10 / 3)
     assert found["mae"] == pytest.approx(4 / 3)
     assert found["median_absolute_error"] == 1.0
@@ -264,13 +267,19 @@ def test_errors_and_choices_by_hand():
         np.array([0, 1, 0]), np.array([1.0, 4.0, 5.0]), np.array([0.75, 0.75, 1.0]),
         np.array([0.75, 0.25, 0.25, 0.75, 1.0]), np.zeros(3),
     )  # fmt: skip
-    choice = choices_of(given, sets, np.array([1.0, 3.0, 9.0]))
+
+    def choices_of(truth):
+        choices = ChoiceMetrics()
+        choices.add(given, sets, truth)
+        return choices.figures()
+
+    choice = choices_of(np.array([1.0, 3.0, 9.0]))
     assert choice["accuracy_with_several"] == 0.5
     assert choice["by_chance_with_several"] == 0.5
     assert choice["rows_with_truth_among_candidates"] == 2
     assert choice["calibration_error"] == pytest.approx((0.5 + 0.5) / 4)
     assert (choice["rows"], choice["rows_with_several"], choice["rows_judged_with_several"]) == (3, 2, 2)
-    never = choices_of(given, sets, np.array([1.4, 3.4, 9.0]))
+    never = choices_of(np.array([1.4, 3.4, 9.0]))
     assert never["rows_with_truth_among_candidates"] == 0
     assert never["accuracy"] is never["accuracy_with_several"] is never["calibration_error"] is None
 
@@ -298,7 +307,7 @@ def test_what_cannot_be_saved_is_said_before_the_fit(run, tmp_path, monkeypatch)
 
 
 def test_warnings_of_other_libraries_are_one_line_each(capsys):
-    with spelled_as_options():
+    with warnings_as_notes():
         for _ in range(3):
             warnings.warn_explicit("two\nlines", UserWarning, "/x/site-packages/sklearn/base.py", 1)
         warnings.warn_explicit("ill-conditioned", RuntimeWarning, "/x/site-packages/scipy.py", 1)

@@ -15,11 +15,13 @@ import pytest
 
 from plr import CandidateSets, load_model, make_candidates, save_model
 from plr.cli import main
-from plr.cli.tables import read_candidates, read_recipe, read_table
+from plr.columns.candidates import read_candidates
 from plr.generation import MECHANISMS, resolve_options
 from plr.persistence import read_manifest
+from plr.sources.files import read_table
+from plr.sources.folder import Folder
+from plr.sources.recipe import read_recipe
 from plr.streaming import generate_candidates
-from plr.streaming.folder import Folder
 
 ROWS = 3_000
 # Files begin and end anywhere, one has no rows, and one is in a folder of its own.
@@ -120,10 +122,10 @@ def test_what_is_told_to_programs(run, folder):
     done = json.loads(run("identify", "m.plr", "in", "-o", "out", "--json")[0])
     one = json.loads(run("identify", "m.plr", "all.parquet", "-o", "one.parquet", "--json")[0])
     assert done["doubt"] == one["doubt"]
-    assert (done["rows"], done["files"], done["files_there_already"]) == (ROWS, 4, 0)
+    assert (done["rows"], done["files"], done["files_skipped"]) == (ROWS, 4, 0)
     assert done["peak_memory"] > 0
     again = json.loads(run("identify", "m.plr", "in", "-o", "out", "--json")[0])
-    assert (again["files_there_already"], again["doubt"]) == (4, one["doubt"])
+    assert (again["files_skipped"], again["doubt"]) == (4, one["doubt"])
 
 
 def test_most_doubtful_rows_of_all_files(run, folder):
@@ -137,8 +139,8 @@ def test_most_doubtful_rows_of_all_files(run, folder):
 
 
 def test_doubtful_rows_are_kept_whatever_the_batches(run, folder, monkeypatch):
-    monkeypatch.setattr("plr.streaming.folder.BATCH_ROWS", 50)
-    monkeypatch.setattr("plr.cli.answers._SPARE", 10)
+    monkeypatch.setattr("plr.sources.folder.BATCH_ROWS", 50)
+    monkeypatch.setattr("plr.tables.identification_columns._SPARE", 10)
     run("identify", "m.plr", "in", "--doubtful", 40, "-o", "out.parquet")
     run("identify", "m.plr", "all.parquet", "--doubtful", 40, "-o", "one.parquet")
     same(read_table(folder / "out.parquet"), read_table(folder / "one.parquet"))
@@ -152,7 +154,7 @@ def test_evaluation_is_that_of_one_table(run, folder, monkeypatch):
         for name, value in part.items():
             if not isinstance(value, (dict, list, str)):
                 assert value == pytest.approx(other[name], rel=1e-9)
-    monkeypatch.setattr("plr.cli.measuring.MOST_KEPT", 1_000)
+    monkeypatch.setattr("plr.metrics.MOST_KEPT", 1_000)
     sampled = json.loads(run("evaluate", "m.plr", "in", "--json")[0])
     assert sampled["medians_from_rows"] == 1_000
     assert sampled["mse"] == folded["mse"]
@@ -175,7 +177,7 @@ def test_page_of_a_model_is_about_one_table(run, folder):
 
 
 def test_large_file_is_read_in_batches(run, folder, monkeypatch):
-    monkeypatch.setattr("plr.streaming.folder.available_memory", lambda: 1_000)
+    monkeypatch.setattr("plr.sources.folder.available_memory", lambda: 1_000)
     told, _ = run("predict", "m.plr", "all.parquet", "-o", "out")
     assert told.startswith("Wrote out: 3,000 predictions.")
     assert files_below(folder / "out") == ["all.parquet"]
@@ -183,7 +185,7 @@ def test_large_file_is_read_in_batches(run, folder, monkeypatch):
 
 class TestNotes:
     def test_they_come_once_with_totals(self, run, folder, monkeypatch):
-        monkeypatch.setattr("plr.streaming.folder.BATCH_ROWS", 64)
+        monkeypatch.setattr("plr.sources.folder.BATCH_ROWS", 64)
         table = read_table(folder / "all.parquet").drop_columns(["true"])
         x = pc.if_else(pc.less(table["x"], 1.0), table["x"].cast(pa.string()), "n.a.")
         colour = pc.if_else(pc.equal(table["colour"], "red"), "green", table["colour"])
@@ -218,7 +220,7 @@ class TestNotes:
     def test_folder_of_training_is_recognised(self, run, folder):
         table = read_manifest(folder / "m.plr")["extra"]["table"]
         seen = {"table": {**table, "fingerprint": Folder.open(folder / "in").fingerprint()}}
-        save_model(load_model(folder / "m.plr"), folder / "seen.plr", extra=seen)
+        save_model(load_model(folder / "m.plr").regressor, folder / "seen.plr", extra=seen)
         _, err = run("identify", "seen.plr", "in", "-o", "out")
         assert "trained on this very folder and has seen these candidates" in err
         assert json.loads(run("evaluate", "seen.plr", "in", "--json")[0])["seen_in_training"]
@@ -237,7 +239,7 @@ class TestErrors:
         assert not (folder / "out.parquet").exists()
 
     def test_features_that_cannot_be_used_are_named_with_file_and_row(self, run, folder, monkeypatch):
-        monkeypatch.setattr("plr.cli.reading._LOOKED_AT", 10)
+        monkeypatch.setattr("plr.tables.rows._LOOKED_AT", 10)
         table = read_table(folder / "all.parquet")
         x = table["x"].to_numpy().copy()
         x[2_999] = np.inf
@@ -258,7 +260,7 @@ class TestErrors:
         assert not (folder / "out").exists()
 
     def test_damaged_file_leaves_what_was_finished_before_it(self, run, folder, monkeypatch):
-        monkeypatch.setattr("plr.cli.reading._LOOKED_AT", 1)
+        monkeypatch.setattr("plr.tables.rows._LOOKED_AT", 1)
         write_folder(folder / "bad", read_table(folder / "all.parquet"), use_dictionary=False)
         path = folder / "bad" / "sub" / "d.parquet"
         whole = path.read_bytes()
@@ -353,16 +355,16 @@ class TestGenerate:
         monkeypatch.setattr(generate_candidates, "SAMPLE_ROWS", 500)
         options = ("--target", "true", "--mechanism", mechanism, "--truth-column", "t", "--seed", 3)
         told, _ = run("generate", "labels", *options, "-o", "out")
-        monkeypatch.setattr("plr.streaming.folder.BATCH_ROWS", 90)
+        monkeypatch.setattr("plr.sources.folder.BATCH_ROWS", 90)
         write_folder(
             folder / "other", read_table(folder / "labels.parquet"), {"a.parquet": (0, 13), "b.pq": (13, ROWS)}
         )
         run("generate", "other", *options, "-o", "again.parquet")
         result = read_folder(folder / "out")
         same(result, read_table(folder / "again.parquet"))
-        recipe = read_recipe(result)
+        recipe = read_recipe(result.schema)
         assert (recipe["block_rows"], recipe["seed"], recipe["truth_column"]) == (700, 3, "t")
-        assert recipe == read_recipe(read_table(folder / "out" / "b.parquet"))
+        assert recipe == read_recipe(read_table(folder / "out" / "b.parquet").schema)
         y = result["t"].to_numpy()
         sets = read_candidates(result, ["true"])
         if mechanism == "biased":
@@ -410,11 +412,11 @@ BOUNDED = """
     import sys
     from pathlib import Path
     from plr.cli.predict import predict
-    from plr.streaming.memory import peak_memory
+    from plr.memory import peak_memory
     predict(Path("m.plr"), Path("small"), Path("out.parquet"))
     before = peak_memory()
-    done = predict(Path("m.plr"), Path("large"), Path("out.parquet"))
-    print(done["rows"], peak_memory() - before)
+    _, done = predict(Path("m.plr"), Path("large"), Path("out.parquet"))
+    print(done.rows, peak_memory() - before)
 """
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from plr import load_model, make_candidates, save_model
 from plr.cli.modules import read_module, short_name
-from plr.cli.tables import read_table, write_table
 from plr.errors import DependencyError, ParameterError
 from plr.persistence import read_manifest
+from plr.sources.files import read_table
+from plr.tables import write_table
 
 NETS = """
 import neighbour
@@ -106,7 +107,7 @@ def test_a_module_is_fitted_and_asked(run, tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "--option epochs=20 --option learning_rate=0.02 --option device=cpu --module nets.py:make_net" in page
     # Features are scaled unless told otherwise, and what the file remembers of the code is a name to print.
-    assert again.learner_.scale_features
+    assert again.regressor.learner_.scale_features
     options = read_manifest(model)["extra"]["table"]["options"]
     assert options["module"] == "nets.py:make_net"
     assert options["option"] == {"epochs": 20, "learning_rate": 0.02, "device": "cpu"}
@@ -130,11 +131,11 @@ def test_a_model_file_never_says_what_code_to_run(run, tmp_path, folder):
     model = load_model(tmp_path / "m.plr", module=read_module("code/nets.py:make_net"))
     table = read_manifest(tmp_path / "m.plr")["extra"]["table"]
     table["options"]["module"] = "exploding.py:boom"
-    save_model(model, tmp_path / "bad.plr", extra={"table": table})
+    save_model(model.regressor, tmp_path / "bad.plr", extra={"table": table})
     for verb in (("predict",), ("identify",), ("evaluate",)):
         _, err = run(*verb, tmp_path / "bad.plr", "t.parquet", code=2)
         assert "not its code; say where that is, as in training: --module exploding.py:boom" in err
-    save_model(model, tmp_path / "bare.plr")
+    save_model(model.regressor, tmp_path / "bare.plr")
     _, err = run("predict", tmp_path / "bare.plr", "t.parquet", code=2)
     assert "holds the weights of a torch module, Sequential: 33 numbers" in err
     assert not (folder / "exploded").exists()

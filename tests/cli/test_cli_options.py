@@ -2,8 +2,8 @@
 
 import pytest
 
+from plr.cli.model_options import make_regressor
 from plr.cli.options import parse_options
-from plr.cli.parts import make_regressor
 from plr.errors import ParameterError
 from plr.learners import LEARNERS, MLP, Committee, Module
 from plr.learners.starts import DensityStart

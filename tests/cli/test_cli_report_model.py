@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from plr import CandidateSets, PartialLabelRegressor, save_model
-from plr.cli.tables import read_table, write_table
 from plr.persistence import read_manifest
+from plr.sources.files import read_table
+from plr.tables import write_table
 
 
 @pytest.fixture(scope="module")

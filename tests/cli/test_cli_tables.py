@@ -8,9 +8,12 @@ import pyarrow as pa
 import pytest
 
 from plr.candidates import CandidateSets
-from plr.cli import tables as cli_tables
-from plr.cli.tables import read_candidates, read_recipe, read_table, write_table
+from plr.columns.candidates import read_candidates
 from plr.errors import CandidateError, DataError, EmptySetError, ParameterError
+from plr.sources.files import read_table
+from plr.sources.recipe import read_recipe
+from plr.streaming import formats
+from plr.tables import write_table
 
 ENDINGS = ["csv", "parquet", "feather", "jsonl"]
 
@@ -64,7 +67,7 @@ def test_empty_cell_is_an_empty_set(cell):
 
 def test_recipe_comes_back(tmp_path):
     write_table(pa.table({"a": [1]}), tmp_path / "t.parquet", recipe={"seed": 1})
-    assert read_recipe(read_table(tmp_path / "t.parquet")) == {"seed": 1}
+    assert read_recipe(read_table(tmp_path / "t.parquet").schema) == {"seed": 1}
 
 
 def test_json_lines_have_no_nan(tmp_path):
@@ -76,11 +79,12 @@ def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("old")
 
-    def full(table, file):
-        file.write(b"half")
-        raise OSError(28, os.strerror(28))
+    class Full(formats.TableWriter):
+        def write(self, table):
+            self._writer.write(b"half")
+            raise OSError(28, os.strerror(28))
 
-    monkeypatch.setitem(cli_tables._WRITERS, "csv", full)
+    monkeypatch.setitem(formats.WRITERS, "csv", lambda file, schema: Full(file))
     with pytest.raises(DataError, match="No space left"):
         write_table(pa.table({"a": [1]}), path)
     assert path.read_text() == "old"

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from plr import CandidateSets, PartialLabelRegressor, load_model, save_model
-from plr.cli.seen import SeenRows, row_digests
-from plr.cli.tables import read_table, write_table
+from plr.sources.files import read_table
+from plr.tables import write_table
+from plr.tables.row_digests import SeenRows, row_digests
 
 ROWS, TRAINED = 60, 40
 
@@ -64,7 +65,7 @@ def test_training_rows_are_judged_out_of_fold(run, folder):
     found = evaluate(run, model, "train.parquet")
     truth = read_table(folder / "train.parquet")["truth"].to_numpy()
     there = ~np.isnan(truth)
-    unseen = load_model(model)._out_of_fold
+    unseen = load_model(model).regressor._out_of_fold
     assert found["rows"] == found["rows_trained_on"] == found["rows_judged_out_of_fold"] == there.sum()
     assert found["mse"] == pytest.approx(np.mean((unseen - truth)[there] ** 2))
     table = read_table(folder / "train.parquet")

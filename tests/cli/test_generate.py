@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 from plr.cli import app
 from plr.cli.generate import generate
-from plr.cli.tables import read_candidates, read_recipe, read_table
+from plr.columns.candidates import read_candidates
 from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError, PlrError
 from plr.generation import MECHANISMS, make_candidates
+from plr.sources.files import read_table
+from plr.sources.recipe import read_recipe
 
 ENDINGS = ["csv", "parquet", "feather", "jsonl"]
 
@@ -49,16 +51,16 @@ def test_candidates_take_the_place_of_the_target(source, labels, tmp_path, endin
 
 
 def test_truth_is_not_written_unless_asked(source, tmp_path):
-    made = generate(source, "y", tmp_path / "out.parquet")
+    _, made = generate(source, "y", tmp_path / "out.parquet")
     assert read_table(tmp_path / "out.parquet").column_names == ["a", "y", "kind"]
-    assert made["recipe"]["truth_column"] is None
+    assert made["truth_column"] is None
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
 def test_table_carries_what_made_it(source, tmp_path, ending):
     out = tmp_path / f"out.{ending}"
     result = run(source, "--target", "y", "-o", out, "--mechanism", "gaussian", "--option", "spread=0.1", "--json")
-    recipe = read_recipe(read_table(out))
+    recipe = read_recipe(read_table(out).schema)
     assert json.loads(result.stdout)["recipe"] == recipe
     assert recipe["options"] == {"spread": 0.1}
     assert (recipe["mechanism"], recipe["seed"], recipe["target"]) == ("gaussian", 0, "y")

@@ -19,12 +19,12 @@ import plr.cluster.ray_engine  # noqa: E402
 from plr import PartialLabelRegressor, load_model, make_candidates  # noqa: E402
 from plr.cluster.ray_engine import RayEngine, _worker_error  # noqa: E402
 from plr.cluster.workers import _LostError, _own_errors, train_worker  # noqa: E402
-from plr.columns import learn_features  # noqa: E402
+from plr.columns.features import learn_features  # noqa: E402
 from plr.errors import ClusterError, DivergenceError  # noqa: E402
 from plr.learners import MLP, Module  # noqa: E402
+from plr.sources.folder import Folder  # noqa: E402
 from plr.streaming import shuffled  # noqa: E402
 from plr.streaming.fitting import fit_folder  # noqa: E402
-from plr.streaming.folder import Folder  # noqa: E402
 from plr.streaming.rows import Reading  # noqa: E402
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
@@ -66,7 +66,7 @@ def fitted(folder, tmp_path):
 
     def fit(learner, engine=None):
         found = Folder.open(folder)
-        reading = Reading(found, learn_features(found.look(1_000, 0), ["y"]), ("y",))
+        reading = Reading(found, learn_features(found.sample(1_000, 0)[0], ["y"]), ("y",))
         return fit_folder(PartialLabelRegressor(learner, random_state=0), reading, tmp_path / "s", engine=engine).model
 
     return fit
@@ -173,15 +173,14 @@ def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(fold
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
     assert not model.exists()
     # The cluster of these tests stands in for one that is started anew.
-    from plr.cli.fit import fit
-    from plr.cli.fit_folder import Resources
+    from plr.cli.fit import Resources, fit
 
     asked = dict.fromkeys(("ignore", "truth", "prior", "weights", "groups")) | {"target": "y"}
     parts = {"learner": "mlp", "weighting": "auto", "loss": "squared", "start": "auto"}
     settings = {"epochs": 80, "hidden": [16], "batch_size": 64}
     done = fit(folder, model, asked, parts, settings, resources=Resources(engine="ray", workers=2))
-    assert done["taken_up"]
-    assert load_model(model).n_iter_ == 80
+    assert done.told()["resumed"]
+    assert load_model(model).regressor.n_iter_ == 80
     assert [place.name for place in tmp_path.iterdir()] == ["model.plr"]
 
 

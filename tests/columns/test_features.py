@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from plr import PartialLabelRegressor
-from plr.columns import Features, learn_features
+from plr.columns.features import Features, learn_features
 from plr.errors import DataError
 
 DAYS = [datetime.date(2022, 1, 1) + datetime.timedelta(days=31 * i) for i in range(30)]

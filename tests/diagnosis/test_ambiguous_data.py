@@ -243,15 +243,15 @@ def test_fits_in_batches_look_at_their_sample(learner, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from plr.columns import learn_features
-    from plr.streaming.folder import Folder
+    from plr.columns.features import learn_features
+    from plr.sources.folder import Folder
     from plr.streaming.rows import Reading
 
     table = pa.table({**{f"x{k}": X[:, k] for k in range(3)}, "y": DEGREES.to_arrow()})
     (tmp_path / "rows").mkdir()
     pq.write_table(table, tmp_path / "rows" / "part.parquet")
     folder = Folder.open(tmp_path / "rows")
-    some = folder.look(N, 0)
+    some = folder.sample(N, 0)[0]
     reading = Reading(folder, learn_features(some, ["y"], folder.path).settled(some), ("y",))
     regressor = PartialLabelRegressor(MLP(epochs=5) if learner == "mlp" else learner, random_state=0)
     with pytest.warns(AmbiguousDataWarning):

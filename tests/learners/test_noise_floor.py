@@ -98,9 +98,9 @@ def test_objectives_of_libraries():
 
 @pytest.mark.parametrize("learner", [Linear(), MLP(hidden=(4,), epochs=60, batch_size=ROWS)], ids=["linear", "mlp"])
 def test_rows_from_a_folder(tmp_path, learner):
-    from plr.columns import learn_features
+    from plr.columns.features import learn_features
+    from plr.sources.folder import Folder
     from plr.streaming.fitting import fit_folder
-    from plr.streaming.folder import Folder
     from plr.streaming.rows import Reading
 
     (tmp_path / "rows").mkdir()
@@ -108,7 +108,7 @@ def test_rows_from_a_folder(tmp_path, learner):
     table = pa.table({"x": np.tile([0.0, 0.0, 1.0, 1.0], ROWS // 4), "y": S.to_arrow()})
     pq.write_table(table, tmp_path / "rows" / "part.parquet")
     folder = Folder.open(tmp_path / "rows")
-    some = folder.look(ROWS, 0)
+    some = folder.sample(ROWS, 0)[0]
     reading = Reading(folder, learn_features(some, ["y"], tmp_path).settled(some), ("y",))
     model = fit_folder(PartialLabelRegressor(learner, random_state=0), reading, tmp_path / "scratch").model
     # Some rows are held out, so that labels are not quite as wide and false ones not quite cancel out.

@@ -13,7 +13,7 @@ import pytest
 from plr import CandidateSets, PartialLabelRegressor, errors
 from plr.cli import main
 from plr.sources.files import read_table
-from plr.streaming.folder import Folder
+from plr.sources.folder import Folder
 
 ROWS = 30
 
@@ -50,8 +50,8 @@ from pathlib import Path
 import pyarrow as pa
 from plr.sources.files import read_table
 from plr.errors import PlrError
-from plr.streaming.folder import Folder
-from plr.columns import learn_features
+from plr.sources.folder import Folder
+from plr.columns.features import learn_features
 from plr.columns.candidates import read_candidates
 
 path, changes = Path(sys.argv[1]), int(sys.argv[2])

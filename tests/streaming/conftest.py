@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from plr import make_candidates
-from plr.columns import learn_features
-from plr.streaming.folder import Folder
+from plr.columns.features import learn_features
+from plr.sources.folder import Folder
 from plr.streaming.rows import Reading
 
 SHIFTS = np.array([0.0, 1.0, -1.0])
@@ -58,7 +58,7 @@ def reading_of():
     def make(place, **roles):
         folder = Folder.open(place)
         aside = ["y", *(name for name in ("weight", "prior") if name in folder.schema.names)]
-        some = folder.look(5_000, 0)
+        some = folder.sample(5_000, 0)[0]
         return Reading(folder, learn_features(some, aside, place).settled(some), ("y",), **roles)
 
     return make

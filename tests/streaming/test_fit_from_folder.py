@@ -152,7 +152,7 @@ def test_what_another_training_left_is_neither_taken_up_nor_removed(mixed, tmp_p
     with pytest.raises(DataError, match=r"unfinished training with other settings \(.*random_state 0, now 1.*delete"):
         fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=1), reading, place)
     assert {path.name: path.read_bytes() for path in place.iterdir()} == left
-    assert fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=0), reading, place).taken_up
+    assert fit_folder(PartialLabelRegressor(MLP(epochs=2), random_state=0), reading, place).resumed
     other = tmp_path / "other"
     other.mkdir()
     (other / "mine.txt").write_text("not to be lost")
@@ -223,7 +223,7 @@ def test_nothing_is_removed_before_the_model_is_kept(mixed, tmp_path):
         fit_folder(model, mixed[0], tmp_path / "scratch", save=fail)
     assert (tmp_path / "scratch" / "copy.json").exists()
     found = fit_folder(model, mixed[0], tmp_path / "scratch", save=lambda fit: None)
-    assert found.taken_up
+    assert found.resumed
     assert not (tmp_path / "scratch").exists()
 
 

@@ -6,9 +6,9 @@ import pyarrow.parquet
 import pytest
 
 from plr.errors import DataError, DataNotFoundError
+from plr.memory import _left_by_groups, available_memory, peak_memory
+from plr.sources.folder import Folder, is_stream
 from plr.streaming import folder as folders
-from plr.streaming.folder import Folder, is_stream
-from plr.streaming.memory import _left_by_groups, available_memory, peak_memory
 
 
 def write(path, table, **options):

@@ -7,7 +7,7 @@ import pytest
 
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.sources.files import read_table
-from plr.streaming.folder import Folder
+from plr.sources.folder import Folder
 from plr.streaming.mapping import Made, made_of, write_pieces
 from plr.streaming.writing import Mirror, OneFile, is_folder_output, open_output
 

@@ -53,37 +53,27 @@ def check_table(
     data: Path, asked: dict[str, str | None], *, drop_empty: bool = False, seed: int = 0
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Read a table and look at it; return the diagnosis, and what its columns are."""
-    import pyarrow as pa
-
     from plr import check
-    from plr.cli.common import note, places_of, read_sets, tell_columns, working
-    from plr.cli.roles import read_roles
-    from plr.cli.tables import read_table
-    from plr.columns import learn_features
-    from plr.streaming.folder import Folder, is_stream
+    from plr.cli.common import note, terminal, working
+    from plr.columns.features import learn_features
+    from plr.sources.folder import open_source
+    from plr.tables.fitting import tell_columns
+    from plr.tables.roles import read_roles
+    from plr.tables.rows import place_in, take_with_candidates
 
-    at = None
-    if is_stream(data):
-        folder = Folder.open(data)
-        with working("Reading"):
-            table, numbers = folder.sample(_SAMPLE, seed)
-        if table.num_rows < folder.rows:
-            note(f"Looked at a sample: {table.num_rows:,} of {folder.rows:,} rows, from all over the folder.")
-
-        def at(row: int) -> str:
-            return folder.place(int(numbers[row]))
-
-    else:
-        table = read_table(data)
-    roles = read_roles(table, data, asked)
-    sets = read_sets(table, roles.target, data, prior=roles.prior, drop_empty=drop_empty, place=at)
-    place = places_of(sets, table, data, at)
-    if sets.kept is not None:
-        note(f"Left out: {table.num_rows - len(sets)} of {table.num_rows} rows, which have no candidate.")
-        table = table.take(pa.array(sets.kept))
-    features = learn_features(table, roles.aside, data)
-    tell_columns(features)
+    front = terminal()
+    source = open_source(data)
+    with working("Reading"):
+        table, numbers = source.sample(_SAMPLE, seed)
+    if table.num_rows < source.rows:
+        note(f"Looked at a sample: {table.num_rows:,} of {source.rows:,} rows, from all over the folder.")
+    roles = read_roles(table, source, asked, front)
+    table, sets, place = take_with_candidates(
+        table, roles.target, source, place_in(source, numbers), roles.prior, drop_empty=drop_empty, front=front
+    )
+    features = learn_features(table, roles.aside, source)
+    tell_columns(features, front)
     with working("Looking"):
-        X, _ = features.apply(table, data, place=place)
+        X, _ = features.apply(table, source, place=place)
         found = check(X, sets, random_state=seed)
     return found, features.to_dict()["columns"]

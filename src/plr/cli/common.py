@@ -1,46 +1,33 @@
-"""What the verbs for tables share: notes, progress, model files, and columns that are added to a table."""
+"""What the verbs for tables share: notes, progress, model files, and what is printed about results."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from plr.candidates import CandidateSets
-    from plr.columns import Features
-    from plr.regressor import PartialLabelRegressor
+    from plr.tables import FrontEnd, TableModel
+    from plr.tables.writing import Done
 
 __all__ = [
-    "Trained",
     "Watch",
-    "add_columns",
-    "as_written",
-    "caution_of",
     "check_different",
-    "check_new_names",
-    "diagnosis_of",
-    "digest",
-    "emit",
-    "listed",
+    "counted",
     "load",
     "note",
-    "places_of",
-    "read_sets",
+    "piped",
     "tell_caution",
-    "tell_columns",
+    "tell_written",
+    "terminal",
     "to_stdout",
     "warnings_as_notes",
     "working",
@@ -119,178 +106,89 @@ def working(what: str) -> Iterator[Callable[[int, int, float], None]]:
         progress.stop()
 
 
-def read_sets(
-    table: pa.Table,
-    columns: Sequence[str],
-    source: Path,
-    *,
-    prior: Sequence[str] = (),
-    drop_empty: bool = False,
-    advice: str = "fill them in, or leave them out with --drop-empty",
-    place: Callable[[int], str] | None = None,
-) -> CandidateSets:
-    """Return a table's candidate sets; rows without a candidate are an error, or left out, as ``kept`` then says."""
-    import numpy as np
-
-    from plr.cli.tables import read_candidates
-    from plr.columns.targets import place_of_row
-    from plr.errors import CandidateError, EmptySetError, PriorError
-    from plr.streaming.sets import read_sets_at
-
-    try:
-        if place is not None:
-            sets = read_sets_at(table, columns, source, place, prior)
-        else:
-            sets = read_candidates(table, columns, prior=prior, empty="drop")
-    except (CandidateError, PriorError) as error:
-        if place is not None:
-            raise
-        raise type(error)(f"{source}: {error}") from error
-    if sets.kept is None:
-        return sets
-    names = ", ".join(map(repr, columns))
-    if len(sets) == 0:
-        raise EmptySetError(f"{source}: no row has a candidate in {names}.")
-    if not drop_empty:
-        hollow = np.setdiff1d(np.arange(table.num_rows), sets.kept)
-        raise EmptySetError(
-            f"{source}: {len(hollow)} of {table.num_rows} rows have no candidate in {names}, the first in "
-            f"{(place or (lambda row: place_of_row(row, table, source)))(int(hollow[0]))}; {advice}."
-        )
-    return sets
+# Parameters whose options have other names, for a value or for what they are not.
+_OPTIONS = {"in_batches": "--stream", "identify": "--identified"}
 
 
-def places_of(
-    sets: CandidateSets, table: pa.Table, source: Path, place: Callable[[int], str] | None = None
-) -> Callable[[int], str]:
-    """Return what says where a row that has candidates is, in the user's own file unless ``place`` tells."""
-    from plr.columns.targets import place_of_row
+def terminal() -> FrontEnd:
+    """Return the front end of the command line: notes and progress on stderr, parameters as options."""
+    from plr.tables import FrontEnd
 
-    at = place or (lambda row: place_of_row(row, table, source))
-    return lambda row: at(row if sets.kept is None else int(sets.kept[row]))
+    class Terminal(FrontEnd):
+        def note(self, text: str) -> None:
+            note(text)
 
+        def working(self, what: str) -> Any:
+            return working(what)
 
-def tell_columns(features: Features) -> None:
-    """Say what was done with each column that is more than a plain number."""
-    plain = [column for column in features.columns if column.kind == "number" and not column.note]
-    if plain:
-        note(f"{len(plain)} column{'s' if len(plain) > 1 else ''} of numbers: {listed([c.name for c in plain])}.")
-    for column in features.columns:
-        if column.kind == "left out":
-            note(f"Left out: {column.name!r} {column.note}.")
-        elif column not in plain:
-            note(f"{column.name!r}: {'time' if column.kind == 'clock' else column.kind}, {column.note}.")
+        def option(self, name: str, value: object = None) -> str:
+            option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+            if isinstance(value, bool):
+                return option if value else option.replace("--", "--no-", 1)
+            return option if value is None else f"{option} {value}"
+
+    return Terminal()
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
-    """Return some names in words, of many the first ones."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A model from a file, and what the file says about the table it was trained on."""
-
-    model: PartialLabelRegressor
-    features: Features | None
-    target: tuple[str, ...]
-    aside: tuple[str, ...]
-    truth: str | None
-    digest: str | None
-    fingerprint: str | None = None
-
-
-def diagnosis_of(model: PartialLabelRegressor) -> dict[str, str] | None:
-    """Return what was found about the data a model was fitted to, for programs; None where nothing was."""
-    return None if model.diagnosis_ is None else model.diagnosis_.told()
-
-
-def caution_of(model: PartialLabelRegressor) -> str:
-    """Return what to know about a model that was fitted to data that cannot tell; empty where it can."""
-    return "" if model.diagnosis_ is None else model.diagnosis_.caution
-
-
-def tell_caution(model: PartialLabelRegressor) -> None:
-    """Say where a model was fitted to data that cannot tell which candidates are true."""
-    if caution := caution_of(model):
-        note(f"Caution: the model was fitted to data that cannot tell. {caution}")
-
-
-def load(path: Path, trusted: str | None = None, module: str | None = None) -> Trained:
-    """Load a model, with what ``plr fit`` wrote down about its table; ``module`` names the code of a torch module."""
-    from plr import load_model
-    from plr.cli.modules import code_for
-    from plr.columns import Features
-    from plr.persistence import read_manifest
+def load(path: Path, trusted: str | None = None, module: str | None = None) -> TableModel:
+    """Load a model; ``module`` names the code of a torch module."""
+    from plr import TableModel, load_model
+    from plr.cli.modules import read_module, where_code_is
+    from plr.errors import ModelFileError
 
     types = tuple(name.strip() for name in (trusted or "").split(",") if name.strip())
-    written = (read_manifest(path).get("extra") or {}).get("table")
-    model = load_model(path, trusted=types, module=code_for(path, written, module))
-    if not isinstance(written, dict):
-        return Trained(model, None, (), (), None, None)
-    return Trained(
-        model,
-        Features.from_dict(written.get("features")),
-        _texts(written.get("target")),
-        _texts(written.get("aside")),
-        written.get("truth") if isinstance(written.get("truth"), str) else None,
-        written.get("digest") if isinstance(written.get("digest"), str) else None,
-        written.get("fingerprint") if isinstance(written.get("fingerprint"), str) else None,
-    )
-
-
-def _texts(written: Any) -> tuple[str, ...]:
-    return tuple(entry for entry in written if isinstance(entry, str)) if isinstance(written, list) else ()
-
-
-def add_columns(table: pa.Table, new: Mapping[str, Any], source: Path, prefix: str = "") -> pa.Table:
-    """Return a table with new columns at its end; a name that is taken is an error."""
-    from plr.errors import ParameterError
-
-    for name, values in new.items():
-        if prefix + name in table.column_names:
-            raise ParameterError(
-                f"{source} has a column {prefix + name!r} already; name the new ones otherwise: --prefix plr_."
-            )
-        table = table.append_column(prefix + name, [values])
-    return table
-
-
-def check_new_names(table: pa.Table, names: Sequence[str], source: Path, prefix: str = "") -> None:
-    """Refuse names that are taken before any work is done."""
-    add_columns(table.slice(0, 0), {name: [] for name in names}, source, prefix)
-
-
-def as_written(table: pa.Table, texts: Callable[[], pa.Table] | None, out: Path | None) -> pa.Table:
-    """Return a table that was read from a CSV file with its cells as they are there, if it is to be written as CSV.
-
-    ``texts`` gives these cells, as `read_table_and_texts` returns it.
-    """
-    from plr.cli.tables import keep_texts
-    from plr.sources.files import format_of
-
-    if texts is None or (out is not None and format_of(out) != "csv"):
-        return table
-    return keep_texts(texts())
-
-
-def emit(table: pa.Table, out: Path | None) -> None:
-    """Write a table to a file, or as CSV to stdout."""
-    from plr.cli.tables import write_csv, write_table
-
-    # What pandas wrote down about its frame does not fit the columns that were added.
-    metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key != b"pandas"}
-    table = table.replace_schema_metadata(metadata)
-    if out is not None:
-        write_table(table, out)
-        return
-    sys.stdout.flush()
+    code = None if module is None else read_module(module)
     try:
-        write_csv(table, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        found = load_model(path, trusted=types, module=code)
+    except ModelFileError as error:
+        told = where_code_is(path) if module is None else None
+        if told is None:
+            raise
+        raise ModelFileError(
+            f"{path} holds the weights of a torch module and not its code; say where that is, as in training: "
+            f"--module {told}"
+        ) from error
+    if isinstance(found, TableModel):
+        return found
+    model = TableModel(found)
+    model.path = path
+    return model
+
+
+def tell_caution(model: TableModel) -> None:
+    """Say where a model was fitted to data that cannot tell which candidates are true."""
+    if model.caution:
+        note(f"Caution: the model was fitted to data that cannot tell. {model.caution}")
+
+
+@contextmanager
+def piped() -> Iterator[None]:
+    """Let whoever reads the rows on stdout stop before the last one, as head does."""
+    try:
+        yield
     except BrokenPipeError:
-        # Whoever reads has seen enough, as head has; Python must not try to flush the rest at its end.
+        # Python must not try to flush the rest at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+
+
+def tell_written(done: Done, what: str, more: str = "") -> None:
+    """Say what was written, unless it went to stdout; of a source in batches, how much memory that took."""
+    from plr.memory import peak_memory, readable
+
+    if done.out is None:
+        return
+    read = f" of {done.files:,} files" if done.files > 1 else ""
+    kept = f", {done.files_skipped:,} of which were there already" if done.files_skipped else ""
+    typer.echo(f"Wrote {done.out}: {what}{read}{kept}{more}.")
+    peak = peak_memory() if done.source.in_batches else None
+    if peak is not None:
+        typer.echo(f"Peak memory: {readable(peak)}.", err=True)
+
+
+def counted(done: Done, rows: int) -> str:
+    """Return a number of rows as it is printed: by thousands where rows come in batches."""
+    return f"{rows:,}" if done.source.in_batches else str(rows)
 
 
 def check_different(**files: Path | None) -> None:
@@ -310,20 +208,6 @@ def check_different(**files: Path | None) -> None:
 def to_stdout(out: Path | None) -> Path | None:
     """Return None where an output is to go to stdout: left out, or ``-``."""
     return None if out is None or str(out) == "-" else out
-
-
-def digest(table: pa.Table, sets: CandidateSets) -> str:
-    """Return a fingerprint of some rows and their candidates."""
-    found = hashlib.sha256(sets.values.tobytes() + sets.offsets.tobytes())
-    for name in table.column_names:
-        found.update(repr(table[name].to_pylist()).encode() if table[name].type == "string" else _bytes(table[name]))
-    return found.hexdigest()
-
-
-def _bytes(column: Any) -> bytes:
-    import numpy as np
-
-    return np.ascontiguousarray(column.to_numpy()).tobytes()
 
 
 class Watch:

@@ -42,9 +42,9 @@ def datasets_command(
 
 def export_datasets(folder: Path, data_home: Path | None = None) -> list[Path]:
     """Write every data set, features and target, as ``<name>.parquet``; all are loaded before the first is written."""
-    from plr.cli.tables import write_table
     from plr.errors import DataError
     from plr.paper.datasets import REGISTRY, load
+    from plr.tables import write_table
 
     tables = {}
     for name, info in REGISTRY.items():

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from plr.cli.fit_folder import Resources
+    from plr.regressor import PartialLabelRegressor
+    from plr.sources.folder import Folder
+    from plr.streaming.engine import Engine
+    from plr.tables import TableModel
+    from plr.tables.fitting import FitSummary, Prepared
 
-__all__ = ["fit_command"]
+__all__ = ["ENGINES", "FitDone", "Resources", "fit", "fit_command"]
+
+ENGINES = ("local", "ray")
+"""Where a model can be trained."""
 
 
 def _learners() -> list[str]:
@@ -151,7 +163,6 @@ def fit_command(
     Example: plr fit readings.csv --target value -o model.plr --identified answers.csv
     """
     from plr.cli.common import warnings_as_notes
-    from plr.cli.fit_folder import Resources, tell_done
     from plr.cli.options import parse_options
 
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
@@ -176,22 +187,173 @@ def fit_command(
             prefix=prefix,
         )
     if as_json:
-        typer.echo(json.dumps(done))
+        typer.echo(json.dumps(done.told()))
         return
-    if "rows_held_out" in done:
-        tell_done(done, out)
-        _tell_caution(done)
-        return
-    typer.echo(f"Wrote {out}: a model of {done['rows']} rows, {len(done['features'])} features, {done['seconds']:g} s.")
-    typer.echo(f"True values scatter by about {done['noise_scale']:.4g} around its predictions.")
-    for line in _doubt_in_words(done["doubt"], identified):
+    for line in done.in_words():
         typer.echo(line)
-    _tell_caution(done)
 
 
-def _tell_caution(done: dict[str, Any]) -> None:
-    if done["caution"]:
-        typer.echo(f"Caution: {done['caution']}")
+@dataclass(frozen=True)
+class Resources:
+    """Where and how a model is trained.
+
+    Attributes
+    ----------
+    stream : bool or None
+        Whether rows are read in batches; None leaves that to their number.
+    engine : str
+        ``local`` or ``ray``.
+    workers : int or None
+    address : str or None
+        Of a Ray cluster.
+    scratch : Path or None
+        Where to put the folder for what training leaves on the disk until it is over.
+    """
+
+    stream: bool | None = None
+    engine: str = "local"
+    workers: int | None = None
+    address: str | None = None
+    scratch: Path | None = None
+
+    def check(self, data: Path) -> None:
+        """Refuse what does not go together."""
+        from plr._parameters import check_choice, check_integer
+        from plr.errors import DataNotFoundError, ParameterError
+        from plr.sources.files import FORMATS
+
+        check_choice("--engine", self.engine, ENGINES)
+        if self.engine == "ray" and self.stream is False:
+            raise ParameterError("--engine ray trains in batches; leave --no-stream out.")
+        if self.engine != "ray":
+            for option, given in (("--workers", self.workers), ("--address", self.address)):
+                if given is not None:
+                    raise ParameterError(f"{option} is for --engine ray; add that, or leave {option} out.")
+        if self.workers is not None:
+            check_integer("--workers", self.workers, low=1)
+        if self.scratch is not None and not self.scratch.is_dir():
+            raise DataNotFoundError(f"There is no folder {self.scratch} to put the shuffled copy into (--scratch).")
+        if self.engine == "ray" and data.is_file() and FORMATS.get(data.suffix.lower()) != "parquet":
+            raise ParameterError(
+                f"{data} cannot be read in batches, which --engine ray asks for; a folder of Parquet files, or one, "
+                "can."
+            )
+
+    @contextmanager
+    def connected(self) -> Iterator[Engine | None]:
+        """Give the engine that trains; None for this process."""
+        if self.engine == "local":
+            yield None
+            return
+        from plr.cluster.session import import_ray, session
+
+        import_ray()
+        from plr.cluster.ray_engine import RayEngine, local_cpus
+
+        workers = self.workers or 2
+        with session(self.address, cpus=local_cpus(workers)):
+            yield RayEngine(workers)
+
+    def place(self, out: Path) -> Path:
+        """Return the folder for what training leaves on the disk until it is over: beside the model, unless told."""
+        # Workers of a cluster are in folders of their own.
+        if self.scratch is None:
+            return Path(os.path.abspath(out.parent)) / f"{out.name}.unfinished"
+        # Models of the same name may come from several folders.
+        whose = hashlib.sha256(os.path.abspath(out).encode()).hexdigest()[:8]
+        return Path(os.path.abspath(self.scratch)) / f"{out.name}.{whose}.unfinished"
+
+
+@dataclass(frozen=True)
+class FitDone:
+    """What a fit came to.
+
+    Attributes
+    ----------
+    model : TableModel
+        Fitted.
+    out, identified : Path
+        Where the model was written, and the table of answers, if there is one.
+    engine : str
+    seconds : float
+    memory_before : int or None
+        The most memory that was used before the fit.
+    """
+
+    model: TableModel
+    out: Path
+    identified: Path | None
+    engine: str
+    seconds: float
+    memory_before: int | None
+
+    @property
+    def summary(self) -> FitSummary:
+        """What fitting to the table came to."""
+        assert self.model.summary is not None
+        return self.model.summary
+
+    def told(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        from plr.memory import peak_memory
+
+        found, model = self.summary, self.model
+        told = {
+            "model": str(self.out),
+            "identified": None if self.identified is None else str(self.identified),
+            "rows": found.rows,
+            "rows_left_out": found.left_out,
+            "candidates": found.candidates,
+            "target": list(model.target),
+            "truth": model.truth,
+            "columns": found.features.to_dict()["columns"],
+            "features": list(found.features.names),
+            "noise_scale": float(model.regressor.noise_scale_),
+            "doubt": found.doubt,
+            "diagnosis": model.diagnosis,
+            "caution": model.caution,
+            "seconds": self.seconds,
+        }
+        if found.source.in_batches:
+            told |= {
+                "rows_held_out": found.held_out,
+                "rows_of_sample": found.sample,
+                "resumed": found.resumed,
+                "peak_memory": peak_memory(),
+                "peak_memory_before": self.memory_before,
+                "disk": found.disk,
+                "engine": self.engine,
+            }
+        return told
+
+    def in_words(self) -> Iterator[str]:
+        """Give it in lines."""
+        found, scale = self.summary, f"{self.model.regressor.noise_scale_:.4g}"
+        rows = f"{found.rows:,}" if found.source.in_batches else str(found.rows)
+        yield f"Wrote {self.out}: a model of {rows} rows, {len(found.features.names)} features, {self.seconds:g} s."
+        if found.source.in_batches:
+            yield (
+                f"True values scatter by about {scale} around its predictions, by {found.held_out:,} rows that were "
+                "held out of training."
+            )
+            yield from self._memory_in_words()
+            yield "Which candidates are true: plr identify MODEL FOLDER -o OUT."
+        else:
+            yield f"True values scatter by about {scale} around its predictions."
+            yield from _doubt_in_words(found.doubt, self.identified)
+        if self.model.caution:
+            yield f"Caution: {self.model.caution}"
+
+    def _memory_in_words(self) -> Iterator[str]:
+        from plr.memory import peak_memory, readable
+
+        peak = peak_memory()
+        if peak is not None:
+            here = " of this process, without the workers'" if self.engine == "ray" else ""
+            yield (
+                f"Peak memory{here}: {readable(peak)}, {readable(peak - (self.memory_before or 0))} more than before; "
+                f"on the disk, while it was trained: {readable(self.summary.disk or 0)}."
+            )
 
 
 def fit(
@@ -210,161 +372,124 @@ def fit(
     seed: int = 0,
     jobs: int | None = None,
     prefix: str = "",
-) -> dict[str, Any]:
+) -> FitDone:
     """Read a table, train, write the model; return what was done."""
-    import pyarrow as pa
-
-    from plr import save_model
-    from plr.cli.answers import answer_names, check_fits_format, count_doubt, write_answers
-    from plr.cli.common import (
-        Watch,
-        caution_of,
-        check_different,
-        check_new_names,
-        diagnosis_of,
-        digest,
-        note,
-        places_of,
-        read_sets,
-        tell_columns,
-        working,
-    )
-    from plr.cli.fit_folder import Resources, fit_folder, folder_to_stream, read_folder
+    from plr import TableModel
+    from plr.cli.common import Watch, check_different, terminal, working
+    from plr.cli.model_options import check_module, make_regressor
     from plr.cli.model_report import page_of_training
     from plr.cli.modules import check_numbers, read_module, short_name, try_module
-    from plr.cli.parts import check_module, make_regressor
-    from plr.cli.roles import read_roles
-    from plr.cli.seen import row_digests
-    from plr.cli.tables import check_output, read_table_and_texts
-    from plr.columns import learn_features
-    from plr.columns.targets import read_target
     from plr.errors import ParameterError
-    from plr.learners.committee import FittedCommittee
+    from plr.memory import peak_memory
     from plr.persistence import check_savable
-    from plr.training import effort_of_folds
+    from plr.tables.fitting import open_in_batches
+    from plr.tables.model import open_identified
+    from plr.tables.writing import check_output
 
-    watch = Watch()
+    watch, before, front = Watch(), peak_memory(), terminal()
+    options, resources = options or {}, Resources() if resources is None else resources
     check_different(**{"DATA": data, "--out": out, "--identified": identified})
     _check_model_path(out)
     if identified is not None:
         check_output(identified)
-    given = Resources() if resources is None else resources
-    given.check()
-    folder = folder_to_stream(data, parts.get("learner", "auto"), given)
-    if folder is None and given.scratch is not None:
-        raise ParameterError("--scratch is for training in batches, and the rows are read as one table; leave it out.")
+    resources.check(data)
+    wanted = True if resources.engine == "ray" else resources.stream
+    folder = open_in_batches(data, parts.get("learner", "auto"), wanted, front)
+    learner = parts.get("learner", "auto")
     if folder is not None:
-        if identified is not None:
-            raise ParameterError(
-                "--identified judges each row by models that have not seen it, for which all rows must be in memory; "
-                f"in batches, say plr identify {out} {data} -o OUT afterwards."
-            )
-        return fit_folder(
-            folder,
-            out,
-            asked,
-            parts,
-            options or {},
-            given,
-            module=module,
-            intervals=intervals,
-            drop_empty=drop_empty,
-            seed=seed,
-            jobs=jobs,
-        )
-    check_module(parts.get("learner", "auto"), module is not None)
+        learner = "mlp" if learner == "auto" else learner
+        _check_batches(learner, out, identified, resources, data)
+    check_module(learner, module is not None)
     code = None if module is None else read_module(module)
-    model = make_regressor(parts, options or {}, module=code, seed=seed, jobs=jobs)
-    check_savable(model, out)
-    with working("Reading"):
-        table, texts = (read_folder(data), None) if data.is_dir() else read_table_and_texts(data)
-    if identified is None:
-        # They would be in memory during the fit.
-        texts = None
-    roles = read_roles(table, data, asked)
-    if identified is not None:
-        check_new_names(table, answer_names(roles.target), data, prefix)
-    sets = read_sets(table, roles.target, data, prior=roles.prior, drop_empty=drop_empty)
-    if identified is not None:
-        check_fits_format(table, identified)
-    rows = table if sets.kept is None else table.take(pa.array(sets.kept))
-    if sets.kept is not None:
-        note(f"Left out: {table.num_rows - rows.num_rows} of {table.num_rows} rows, which have no candidate.")
-    if roles.truth and not asked.get("truth"):
-        note(f"Left out: {roles.truth[0]!r}, which holds the true labels as the file itself says.")
-    features = learn_features(rows, roles.aside, data)
-    tell_columns(features)
-    # What is to be said about single cells has been said with their columns.
-    place = places_of(sets, table, data)
-    X, _ = features.apply(rows, data, place=place)
-    weight = read_target(rows, roles.weights[0], data, place) if roles.weights else None
-    group = rows[roles.groups[0]].to_pylist() if roles.groups else None
-    if module is not None:
-        check_numbers(X, features, data)
-        try_module(code, module, X.num_columns, getattr(model.learner, "device", "auto"))
-    with working("Fitting") as tell:
-        model.fit(X, sets, sample_weight=weight, groups=group, callback=tell)
-    if isinstance(model.model_, FittedCommittee) and model.model_.trees is None:
-        note(
-            f"Note: with fewer than {model.learner_.fewest_rows} rows the committee has no trees; its Gaussian process "
-            f"predicts alone."
-        )
-    found = None
-    if identified is not None or getattr(model.model_, "out_of_fold", None) is not None:
-        with working("Identifying"):
-            found = model.identify()
-    if intervals:
-        with working("Measuring how far off predictions are"):
-            model.calibrate()
-        if lower := effort_of_folds(model.learner_, model.model_):
-            note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
-    model._row_digests = row_digests(X, sets)
-    doubt = None if found is None else count_doubt(found, sets)
+    regressor = make_regressor({**parts, "learner": learner}, options, module=code, seed=seed, jobs=jobs)
+    check_savable(regressor, out)
+    if folder is not None and learner == "module" and "epochs" not in options:
+        _set_epochs(regressor, folder)
+    model = TableModel(regressor)
+
+    def check(ready: Prepared) -> None:
+        if identified is not None:
+            open_identified(ready.source, identified, ready.roles.target, prefix, front=front)
+        if module is not None:
+            check_numbers(ready)
+            try_module(code, module, len(ready.features.names), getattr(regressor.learner, "device", "auto"))
+
+    def save(model: TableModel) -> None:
+        kept = None
+        if page and folder is None:
+            with working("Preparing the page"):
+                kept = page_of_training(model, seed)
+        model.save(out, page=kept, training_rows=page and folder is None)
+
     # What is in the file about the module's code is for messages.
     named = ({"option": options} if options else {}) | ({"module": short_name(module)} if module else {})
-    description: dict[str, Any] = {
-        "features": features.to_dict(),
-        "target": roles.target,
-        "truth": roles.truth[0] if roles.truth else None,
-        "aside": roles.aside,
-        "rows": len(sets),
-        "source": data.name,
-        "digest": digest(X, sets),
-        "doubt": doubt,
-        "roles": {role: named for role, named in asked.items() if named and role != "target"},
-        "options": {**parts, **named, "seed": seed, "intervals": intervals, "drop_empty": drop_empty},
-    }
-    extra: dict[str, Any] = {"table": description}
-    if page:
-        with working("Preparing the page"):
-            ignored = [name for name in roles.aside if name not in {*roles.target, *roles.prior, *roles.truth}]
-            extra["page"] = page_of_training(
-                model, X, sets, rows, features, ignored=ignored, truth=description["truth"], source=data, seed=seed
+    asked_for = {**parts, **named, "seed": seed, "intervals": intervals, "drop_empty": drop_empty}
+    scratch = resources.place(out) if folder is not None else None
+    if folder is None and resources.scratch is not None:
+        raise ParameterError("--scratch is for training in batches, and the rows are read as one table; leave it out.")
+    with resources.connected() as engine, _keeping(scratch):
+        model.fit(
+            data if folder is None else folder,
+            **asked,  # type: ignore[arg-type]
+            drop_empty=drop_empty,
+            intervals=intervals,
+            identify=identified is not None,
+            in_batches=folder is not None,
+            scratch=scratch,
+            engine=engine,
+            options=asked_for if folder is None else {**asked_for, "engine": resources.engine},
+            check=check,
+            save=save,
+            front=front,
+        )
+    if identified is not None:
+        model.write_identified(None, identified, prefix=prefix, front=front)
+    return FitDone(model, out, identified, resources.engine, watch.seconds, before)
+
+
+def _check_batches(learner: str, out: Path, identified: Path | None, resources: Resources, data: Path) -> None:
+    from plr.errors import ParameterError
+
+    if identified is not None:
+        raise ParameterError(
+            "--identified judges each row by models that have not seen it, for which all rows must be in memory; "
+            f"in batches, say plr identify {out} {data} -o OUT afterwards."
+        )
+    if learner == "linear" and resources.engine == "ray":
+        raise ParameterError("--engine ray trains mlp and module; a linear model is solved here, without it.")
+
+
+def _set_epochs(regressor: PartialLabelRegressor, folder: Folder) -> None:
+    from typing import cast
+
+    from plr.cli.common import note
+    from plr.learners import Module
+    from plr.learners.module.settings import check_settings
+    from plr.streaming.fitting import stream_epochs
+
+    epochs = stream_epochs(None, folder.rows, check_settings(cast(Module, regressor.learner)).batch_size)
+    regressor.set_params(learner__epochs=epochs)
+    note(f"The module is trained for {epochs} epochs; --option epochs=N says otherwise.")
+
+
+@contextmanager
+def _keeping(place: Path | None) -> Iterator[None]:
+    """Say, where a fit is stopped, that it can be resumed."""
+    from plr.cli.common import note
+    from plr.streaming.scratch import BusyError
+
+    try:
+        yield
+    except BaseException as error:
+        if place is not None and place.is_dir() and not isinstance(error, BusyError):
+            note(
+                f"What has been done is kept in {place}; run the same command again to resume. Delete it if you do not "
+                "want to."
             )
-    save_model(model, out, extra=extra, training_rows=page)
-    if identified is not None and found is not None:
-        write_answers(table, found, sets, roles.target, data, identified, prefix, texts)
-    return {
-        "model": str(out),
-        "identified": None if identified is None else str(identified),
-        "rows": len(sets),
-        "rows_left_out": table.num_rows - len(sets),
-        "candidates": len(sets.values),
-        "target": roles.target,
-        "truth": description["truth"],
-        "columns": features.to_dict()["columns"],
-        "features": list(features.names),
-        "noise_scale": float(model.noise_scale_),
-        "doubt": doubt,
-        "diagnosis": diagnosis_of(model),
-        "caution": caution_of(model),
-        "seconds": watch.seconds,
-    }
+        raise
 
 
 def _check_model_path(out: Path) -> None:
-    import os
-
     from plr.errors import DataError, DataNotFoundError, ParameterError
 
     if out.is_dir():
@@ -376,7 +501,7 @@ def _check_model_path(out: Path) -> None:
 
 
 def _doubt_in_words(doubt: dict[str, Any] | None, identified: Path | None) -> list[str]:
-    from plr.cli.answers import DOUBTFUL, SETTLED
+    from plr.identification import DOUBTFUL, SETTLED
 
     if doubt is None:
         return ["Which rows are still in doubt, plr fit --identified OUT tells."]

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    from plr.candidates import CandidateSets
-    from plr.cli.common import Trained
-    from plr.columns import Features
+    from plr.columns.features import Features
     from plr.regressor import PartialLabelRegressor
     from plr.report.content import ModelContent
     from plr.report.importance import Importance
     from plr.report.rows import Rows
+    from plr.tables import TableModel
 
-__all__ = ["is_model", "page_of_training", "prior_of", "report_model", "summarise_page"]
+__all__ = ["is_model", "page_of_training", "report_model", "summarise_page"]
 
 # Besides the row's number, so many columns tell what a row is: names and numbers that are no features, then features.
 _NAMING, _IN_ALL = 2, 3
@@ -65,68 +61,24 @@ def check_page(out: Path) -> None:
         raise DataError(f"Nothing may be written into the folder {out.parent}: permission denied.")
 
 
-def prior_of(
-    manifest: Mapping[str, Any], table: pa.Table, source: Path, asked: str | None, target: str | None
-) -> list[str]:
-    """Return the columns of priors: those asked for, or those of training where the candidates are those, too."""
-    from plr.cli.common import note
-    from plr.cli.tables import split_columns
-
-    if asked is not None:
-        return split_columns(asked, table, source)
-    written = (manifest.get("extra") or {}).get("table")
-    roles = written.get("roles") if isinstance(written, dict) else None
-    trained = roles.get("prior") if isinstance(roles, dict) else None
-    if not isinstance(trained, str):
-        return []
-    names = [trained] if trained in table.column_names else [name.strip() for name in trained.split(",")]
-    if target is None and set(names) <= set(table.column_names):
-        note(f"How likely each candidate is beforehand: {trained!r}, as in training.")
-        return names
-    note(f"Note: the model was trained with the prior {trained!r}, which is not used here; name it with --prior.")
-    return []
-
-
-def page_of_training(
-    model: PartialLabelRegressor,
-    X: pa.Table,
-    S: CandidateSets,
-    table: pa.Table,
-    features: Features,
-    *,
-    ignored: list[str],
-    truth: str | None,
-    source: Path,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Return what a model file is to keep for its page.
-
-    Parameters
-    ----------
-    model : PartialLabelRegressor
-    X : pyarrow.Table
-        The features of the training rows.
-    S : CandidateSets
-    table : pyarrow.Table
-        The training rows themselves.
-    features : Features
-    ignored : list of str
-        Columns that the user left out of the features.
-    truth : str, optional
-        The column of true labels.
-    source : path
-        What the table was read from, for messages.
-    seed : int
-    """
+def page_of_training(model: TableModel, seed: int = 0) -> dict[str, Any]:
+    """Return what the file of a model, fitted to a table in memory, is to keep for its page."""
     from plr.report import training_rows
+    from plr.tables.rows import read_some_truths
 
-    importance = _importance(model, X, features, seed)
-    columns, naming = _naming_columns(table, features, ignored, importance)
+    found, truth = model.summary, model.truth
+    assert found is not None
+    assert found.table is not None
+    assert found.sets is not None
+    roles = found.roles
+    ignored = [name for name in roles.aside if name not in {*roles.target, *roles.prior, *roles.truth}]
+    importance = _importance(model.regressor, found.X, found.features, seed)
+    columns, naming = _naming_columns(found.table, found.features, ignored, importance)
     return training_rows(
-        model,
-        X,
-        S,
-        truth=None if truth is None else _truths(table, truth, source),
+        model.regressor,
+        found.X,
+        found.sets,
+        truth=None if truth is None else read_some_truths(found.table, truth, found.source),
         columns=columns,
         naming=naming,
         importance=importance,
@@ -158,8 +110,8 @@ def report_model(
     check_page(out)
     trained, manifest = load(path, trust, module), read_manifest(path)
     rows, importance = read_training_rows(manifest)
-    source = manifest["extra"].get("table", {}).get("source") if trained.features is not None else ""
-    content = ModelContent(path.name, trained.model, manifest, rows, False, str(source or ""), importance)
+    source = str(trained.description.get("source") or "")
+    content = ModelContent(path.name, trained.regressor, manifest, rows, False, source, importance)
     if data is not None:
         with working("Looking at the rows"):
             content = _about_table(content, trained, data, truth, target, prior)
@@ -171,50 +123,55 @@ def summarise_page(content: ModelContent, out: Path) -> dict[str, Any]:
     """Return what a page says in numbers, as plain values."""
     from dataclasses import asdict
 
-    from plr.cli.common import diagnosis_of
-
-    facts = content.facts
+    facts, diagnosis = content.facts, content.model.diagnosis_
     return {
         "page": str(out),
         "new_rows": content.new,
         "facts": None if facts is None else asdict(facts),
-        "diagnosis": diagnosis_of(content.model),
+        "diagnosis": None if diagnosis is None else diagnosis.told(),
     }
 
 
 def _about_table(
-    content: ModelContent, trained: Trained, data: Path, truth: str | None, target: str | None, prior: str | None
+    content: ModelContent, trained: TableModel, data: Path, truth: str | None, target: str | None, prior: str | None
 ) -> ModelContent:
     import numpy as np
     import pyarrow as pa
 
-    from plr.cli.common import digest, note, read_sets
-    from plr.cli.reading import features_of
-    from plr.cli.streams import refuse_folder
-    from plr.cli.tables import check_columns, read_recipe, read_table, split_columns
+    from plr.cli.common import note, terminal
     from plr.errors import ParameterError
     from plr.report.rows import make_rows
+    from plr.sources.recipe import read_recipe
+    from plr.sources.source import TableSource
+    from plr.tables.roles import check_columns
+    from plr.tables.rows import RowReader, place_in, read_some_truths, take_with_candidates
 
-    refuse_folder(data, "the page of a model", "give one file, such as one of its own")
-    table = read_table(data)
-    columns = split_columns(target, table, data) or list(trained.target)
-    if not columns:
-        raise ParameterError("Which column holds the candidates? Name it with --target.")
-    check_columns(table, columns, data)
+    if data.expanduser().is_dir():
+        raise ParameterError(
+            f"{data} is a folder, and the page of a model is about one table; give one file, such as one of its own."
+        )
+    front = terminal()
+    source = TableSource.read(data)
+    table = source.table
+    columns = trained.target_columns(source, target, front)
     if truth is not None:
-        check_columns(table, [truth], data)
-    known = [truth, (read_recipe(table, data) or {}).get("truth_column"), trained.truth]
+        check_columns([truth], table.column_names, source)
+    known = [truth, (read_recipe(table.schema, source) or {}).get("truth_column"), trained.truth]
     name = next((entry for entry in known if isinstance(entry, str) and entry in table.column_names), None)
     if name in columns:
         raise ParameterError(f"The column {name!r} is named by --truth and by --target; it can be only one.")
-    shares = prior_of(content.manifest, table, data, prior, target)
-    sets = read_sets(table, columns, data, prior=shares, drop_empty=True)
-    if sets.kept is not None:
-        note(f"Left out: {table.num_rows - len(sets)} of {table.num_rows} rows, which have no candidate.")
-        table = table.take(pa.array(sets.kept))
-    X = features_of(trained, table, data, [*columns, *shares, *([name] if name else [])])
-    truths = None if name is None else _truths(table, name, data)
-    seen = trained.digest is not None and isinstance(X, pa.Table) and digest(X, sets) == trained.digest
+    shares = trained.prior_columns(source, prior, target, front)
+    truths = None if name is None else read_some_truths(table, name, source)
+    table, sets, place = take_with_candidates(
+        table, columns, source, place_in(source, 0), shares, drop_empty=True, front=front
+    )
+    if truths is not None and sets.kept is not None:
+        truths = truths[sets.kept]
+    reader = RowReader(trained, source, [*columns, *shares, *([name] if name else [])])
+    X = reader.read(table, place)
+    for text in reader.notes():
+        note(text)
+    seen = trained.was_fitted_to(X, sets)
     if seen:
         note(_who_judges(content.rows))
     if seen and content.rows is not None:
@@ -223,16 +180,16 @@ def _about_table(
         numbers = np.arange(len(sets)) if sets.kept is None else sets.kept
         where = np.minimum(np.searchsorted(numbers, content.rows.number), len(numbers) - 1)
         return replace(content, rows=replace(content.rows, truth=truths[where]), source=data.name)
-    found = trained.model.identify(X, sets)
+    found = trained.regressor.identify(X, sets)
     importance = content.importance
     if importance is None and isinstance(X, pa.Table):
-        importance = _importance(trained.model, X, trained.features, 0)
-    relative = trained.model._judge(X, scale=True)[1] if trained.model.calibration_ is not None else None
+        importance = _importance(trained.regressor, X, trained.features, 0)
+    relative = trained.regressor._judge(X, scale=True)[1] if trained.regressor.calibration_ is not None else None
     shown, naming = _naming_columns(table, trained.features, [], importance)
     rows = make_rows(
         sets,
         found.probabilities,
-        trained.model.predict(X),
+        trained.regressor.predict(X),
         relative=relative,
         truth=truths,
         columns=shown,
@@ -282,17 +239,3 @@ def _naming_columns(
     found = [*naming, *(() if importance is None else importance.names)]
     chosen = [name for name in found if name in table.column_names][:_IN_ALL]
     return {name: table[name].to_pylist() for name in chosen}, len(naming)
-
-
-def _truths(table: pa.Table, name: str, source: Path) -> NDArray[np.float64]:
-    """Return the true labels of a table, NaN where there is none."""
-    import numpy as np
-    import pyarrow as pa
-
-    from plr.columns.targets import read_target
-
-    there = np.asarray(table[name].is_valid())
-    found = np.full(table.num_rows, np.nan)
-    if there.any():
-        found[there] = read_target(table.filter(pa.array(there)), name, source)
-    return found

@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from plr.columns import Features
+    from plr.tables.fitting import Prepared
 
-__all__ = ["check_filled", "check_numbers", "code_for", "read_module", "short_name", "try_module"]
+__all__ = ["check_numbers", "read_module", "short_name", "try_module", "where_code_is"]
 
 _NAMED, _LONGEST_NAME = 8, 200
 
@@ -47,21 +47,14 @@ def read_module(named: str) -> Any:
     return found
 
 
-def code_for(path: Path, written: Any, named: str | None) -> Any:
-    """Return the code that ``--module`` names for a model file, None where there is none to name.
+def where_code_is(path: Path) -> str | None:
+    """Return where a model file says the code of its torch module is, for a message alone; None where it does not."""
+    from plr.persistence import read_manifest
 
-    What the file itself says of its module, in ``written``, is for the message that asks for it alone.
-    """
-    from plr.errors import ModelFileError
-
+    written = (read_manifest(path).get("extra") or {}).get("table")
     options = written.get("options") if isinstance(written, dict) else None
     told = options.get("module") if isinstance(options, dict) else None
-    if named is None and isinstance(told, str) and told.isprintable() and len(told) <= _LONGEST_NAME:
-        raise ModelFileError(
-            f"{path} holds the weights of a torch module and not its code; say where that is, as in training: "
-            f"--module {told}"
-        )
-    return None if named is None else read_module(named)
+    return told if isinstance(told, str) and told.isprintable() and len(told) <= _LONGEST_NAME else None
 
 
 def short_name(named: str) -> str:
@@ -97,35 +90,22 @@ def try_module(module: Any, named: str, features: int, device: str = "auto") -> 
             ) from error
 
 
-def check_numbers(X: pa.Table, features: Features, source: Path) -> None:
+def check_numbers(ready: Prepared) -> None:
     """Refuse training features that a torch module cannot take: categories, and columns with gaps."""
     from plr.errors import FeatureError
 
-    categories = [column.name for column in features.used if column.kind == "category"]
-    gaps = [column.name for column in features.used if column.name not in categories and _has_gaps(X, column.features)]
+    used, X = ready.features.used, ready.X
+    categories = [column.name for column in used if column.kind == "category"]
+    gaps = []
+    if X is not None:
+        gaps = [column.name for column in used if column.kind != "category" and _has_gaps(X, column.features)]
     if not categories and not gaps:
         return
     told = [f"{_listed(names)} {what}" for names, what in ((categories, "categories"), (gaps, "gaps")) if names]
     raise FeatureError(
-        f"{source}: --learner module takes numbers alone, but {' and '.join(told)}; leave out what it cannot take with "
-        f"--ignore {','.join([*categories, *gaps])}, or use --learner mlp."
+        f"{ready.source}: --learner module takes numbers alone, but {' and '.join(told)}; leave out what it cannot "
+        f"take with --ignore {','.join([*categories, *gaps])}, or use --learner mlp."
     )
-
-
-def check_filled(X: pa.Table, source: Path, place: Callable[[int], str]) -> None:
-    """Refuse a cell that is missing where the model is a torch module; say where it is."""
-    import numpy as np
-
-    from plr.errors import FeatureError
-
-    for name in X.column_names:
-        missing = np.flatnonzero(np.isnan(np.asarray(X[name], dtype=np.float64)))
-        if missing.size:
-            more = f" and {missing.size - 1} more" if missing.size > 1 else ""
-            raise FeatureError(
-                f"{source}: column {name!r} has no number in {place(int(missing[0]))}{more}; the model is a torch "
-                f"module and needs all. Fill them in, or leave such rows out."
-            )
 
 
 def _listed(names: list[str]) -> str:

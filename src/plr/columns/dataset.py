@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.columns.matrix import categories, numbers, one_hot
-from plr.columns.targets import read_target
 from plr.errors import DataError, unknown_name
 
 if TYPE_CHECKING:
@@ -73,9 +71,7 @@ class Dataset:
         return names
 
 
-def dataset_of(
-    table: pa.Table, target: str, *, name: str = "table", source: str | os.PathLike[str] | None = None
-) -> Dataset:
+def dataset_of(table: pa.Table, target: str, *, name: str = "table", source: object = None) -> Dataset:
     """Make a data set of a table, as :func:`load_file` does of a file; messages name the ``source``."""
     where = name if source is None else source
     if target not in table.column_names:
@@ -105,8 +101,10 @@ def _is_categorical(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def true_labels(table: pa.Table, name: str, source: str | os.PathLike[str]) -> NDArray[np.float64]:
+def true_labels(table: pa.Table, name: str, source: object) -> NDArray[np.float64]:
     """Return a column as true labels that cannot be written to."""
+    from plr.columns.targets import read_target
+
     values = read_target(table, name, source)
     values.flags.writeable = False
     return values

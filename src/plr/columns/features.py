@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,7 +25,7 @@ from plr.columns.kinds import (
     to_truth,
     what_is,
 )
-from plr.columns.targets import place_of_row
+from plr.columns.targets import row_places
 from plr.errors import DataError
 
 __all__ = ["Column", "Features", "learn_features"]
@@ -63,7 +62,7 @@ class Features:
     def apply(
         self,
         table: pa.Table,
-        source: str | os.PathLike[str],
+        source: object,
         *,
         place: Callable[[int], str] | None = None,
         roles: Collection[str] = (),
@@ -75,7 +74,7 @@ class Features:
         ----------
         table : pyarrow.Table
             Its columns may be in any order, and more than are needed.
-        source : path
+        source : Source or path
             What the table was read from, for messages.
         place : callable, optional
             Says where a row is, for messages; for a table that is a part of what was read.
@@ -98,7 +97,7 @@ class Features:
             for name, values in _read(column, table, notes, some).items():
                 made[name] = values
                 if isinstance(values, np.ndarray):
-                    _check_size(values, column, source, place or (lambda row: place_of_row(row, table, source)))
+                    _check_size(values, column, source, place or row_places(source))
         return pa.table(made), notes
 
     def settled(self, table: pa.Table) -> Features:
@@ -130,9 +129,7 @@ def _column_of(entry: Mapping[str, Any]) -> Column:
     return Column(name, kind, features, form, note)
 
 
-def learn_features(
-    table: pa.Table, leave: Collection[str] = (), source: str | os.PathLike[str] = "The table"
-) -> Features:
+def learn_features(table: pa.Table, leave: Collection[str] = (), source: object = "The table") -> Features:
     """Decide what each column of a table is.
 
     Numbers stay numbers. Dates become several numbers, true and false 1 and 0, and texts categories; texts that are
@@ -144,7 +141,7 @@ def learn_features(
     table : pyarrow.Table
     leave : collection of str
         Columns that are no features: the target, the truth, what the user does not want.
-    source : path
+    source : Source or path
         What the table was read from, for messages.
 
     Examples
@@ -164,9 +161,7 @@ def learn_features(
     return features
 
 
-def check_present(
-    table: pa.Table, names: list[str], source: str | os.PathLike[str], roles: Collection[str] = ()
-) -> None:
+def check_present(table: pa.Table, names: list[str], source: object, roles: Collection[str] = ()) -> None:
     """Refuse a table that lacks columns the model was trained on; one with a role is no other under another name."""
     missing = [name for name in names if name not in table.column_names]
     if not missing:
@@ -183,7 +178,7 @@ def check_present(
     )
 
 
-def _check_size(values: Floats, column: Column, source: str | os.PathLike[str], place: Callable[[int], str]) -> None:
+def _check_size(values: Floats, column: Column, source: object, place: Callable[[int], str]) -> None:
     too_large = np.flatnonzero(np.abs(values) > _LARGEST)
     if too_large.size:
         row = int(too_large[0])

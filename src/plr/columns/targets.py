@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +10,15 @@ from numpy.typing import NDArray
 
 from plr.columns.matrix import numbers
 from plr.errors import DataError, FeatureError
+from plr.sources.source import Source
 
-__all__ = ["place_of_row", "read_target"]
+__all__ = ["read_target", "row_places"]
 
 
 def read_target(
     table: pa.Table,
     name: str,
-    source: str | os.PathLike[str],
+    source: object,
     place: Callable[[int], str] | None = None,
     parameter: str | None = None,
 ) -> NDArray[np.float64]:
@@ -30,8 +29,8 @@ def read_target(
     table : pyarrow.Table
     name : str
         The column.
-    source : path
-        What the table was read from, for messages; of a CSV file they name the line.
+    source : Source or path
+        What the table was read from, for messages; of a CSV file that is a `plr.sources.Source` they name the line.
     place : callable, optional
         Says where a row is, for messages; for a table that is a part of what was read.
     parameter : str, optional
@@ -42,11 +41,7 @@ def read_target(
     DataError
         Where the column is not numbers, or has cells that are empty or not finite.
     """
-    if place is None:
-
-        def place(row: int) -> str:
-            return place_of_row(row, table, source)
-
+    place = place or row_places(source)
     what = f"{'the target' if parameter is None else '{parameter}'} {name!r}"
     try:
         values = numbers(table[name], name)
@@ -88,12 +83,10 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def place_of_row(row: int, table: pa.Table, source: str | os.PathLike[str]) -> str:
-    """Return where a row is; the line only where each row has one line of its own."""
-    path = Path(source).expanduser()
-    if path.suffix.lower() == ".csv" and path.is_file():
-        with path.open("rb") as file:
-            lines = sum(1 for _ in file)
-        if lines == table.num_rows + 1:
-            return f"data row {row} counted from 0 (line {row + 2} of the file)"
-    return f"data row {row} counted from 0"
+def row_places(source: object) -> Callable[[int], str]:
+    """Return what says where a row is, if the table is all that was read from its source.
+
+    >>> row_places("t.csv")(3)
+    'data row 3 counted from 0'
+    """
+    return source.place if isinstance(source, Source) else "data row {} counted from 0".format

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
 from collections.abc import Sequence
@@ -25,9 +26,7 @@ from plr.regressor import PartialLabelRegressor
 __all__ = ["load_model", "read_manifest"]
 
 
-def load_model(
-    path: str | os.PathLike[str], *, trusted: Sequence[str] = (), module: Any = None
-) -> PartialLabelRegressor:
+def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = (), module: Any = None) -> Any:
     """Read a model that `save_model` has written.
 
     Nothing in the file is run, and nothing much larger than the file is allocated. A file that is damaged, of another
@@ -50,10 +49,11 @@ def load_model(
 
     Returns
     -------
-    PartialLabelRegressor
-        It predicts, identifies new rows and scores as the one that was saved, and can be fitted anew. ``identify()`` of
-        the training rows is there if it had been called before. Of the parameters of a `plr.learners.Module`, those
-        that were code, such as an optimiser's class, have to be set again before it is fitted anew.
+    PartialLabelRegressor or TableModel
+        A `plr.TableModel` where the model was fitted to a table, as ``plr fit`` does. It predicts, identifies new rows
+        and scores as the one that was saved, and can be fitted anew. ``identify()`` of the training rows is there if
+        it had been called before. Of the parameters of a `plr.learners.Module`, those that were code, such as an
+        optimiser's class, have to be set again before it is fitted anew.
     """
     if isinstance(trusted, str) or not all(isinstance(name, str) for name in trusted):
         raise ParameterError(f"trusted must be a sequence of names of types, got {trusted!r}.")
@@ -79,7 +79,16 @@ def load_model(
             )
             raise
     _tell_versions(where, manifest, decoder.packages)
-    return _with_module(model, module, where)
+    return _of_table(_with_module(model, module, where), manifest, where)
+
+
+def _of_table(model: PartialLabelRegressor, manifest: dict[str, Any], path: Path) -> Any:
+    """Return the `plr.TableModel` around a regressor that was fitted to a table, the regressor itself otherwise."""
+    table = manifest["extra"].get("table")
+    if not isinstance(table, dict) or "features" not in table:
+        return model
+    # By name, since it is of a layer above.
+    return importlib.import_module("plr.tables").restore(model, table, path)
 
 
 def _refusal(path: Path, manifest: dict[str, Any], error: MalformedError) -> ModelFileError:

@@ -14,7 +14,7 @@ import pyarrow.csv
 
 from plr.errors import DataError
 
-__all__ = ["as_utf8", "parse_csv", "parse_texts"]
+__all__ = ["as_utf8", "parse_csv", "typed_cells"]
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -23,11 +23,19 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SEPARATORS = (";", "\t")
-# Types are told from a whole block, so as much as possible is one.
 _LARGEST_BLOCK = 2**30
-# Codes look like integers, but would not come back as they were: 00123, or more digits than 64 bits hold.
-_MAY_BE_CODES = re.compile(rb"(?:^|[,;\t\"])\s*[+-]?0\d|\d{19}", re.MULTILINE)
-_CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error")
+_MISSING = pa.array(pyarrow.csv.ConvertOptions().null_values)
+_TRUE = ("1", "True", "TRUE", "true")
+_TRUTHS = (*_TRUE, "0", "False", "FALSE", "false")
+_DATES = (pa.date32(), pa.timestamp("s"), pa.timestamp("s", "UTC"), pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_TIME = r"^([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?$"
+_NUMBER = re.compile(r"[+-]?(\d|[.,]\d|inf|nan)", re.IGNORECASE)
+_LEADING_ZERO = r"^\s*[+-]?0\d"
+_WHOLE = r"^\s*[+-]?\d+\s*$"
+_FIRST_ROWS = 100
+# What Arrow says of a text that it cannot read, where there are blanks around it.
+_BLANKS = re.compile(r"'([ \t].*|.*[ \t])' as")
 
 
 def as_utf8(data: bytes, path: Path) -> bytes:
@@ -61,8 +69,8 @@ def _line(data: bytes, place: int) -> int:
     return data.count(b"\n", 0, place) + 1
 
 
-def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None]) -> pa.Table:
-    """Return the table that a CSV text holds.
+def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None]) -> tuple[pa.Table, pa.Table]:
+    """Return the table that a CSV text holds, and its cells as they are written there.
 
     Parameters
     ----------
@@ -72,103 +80,115 @@ def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None])
         For messages.
     check_names : callable
         Raises where the names of the columns will not do; asked before anything is read.
+
+    Returns
+    -------
+    table, texts : pyarrow.Table
+        Where decimal commas were understood, the texts have points.
     """
-    if not data.strip():
+    if data.isspace() or not data:
         raise DataError(f"{path} is empty.")
-    if b"\n" not in data.strip() and b"\r" not in data.strip():
+    if not re.search(rb"\S\s*[\n\r]\s*\S", data):
         raise DataError(f"{path} has no rows: it is one line long, and the first line names the columns.")
     header = _header(data)
     separator = _separator(header)
     if '"' not in header:
         check_names(header.split(separator))
-    decimal = "," if separator == ";" and _has_decimal_commas(data, path) else "."
-    texts: dict[str, pa.DataType] = {}
-    while True:
-        try:
-            table = _parse(data, separator, decimal, texts)
-            return _with_codes(table, data, separator) if _MAY_BE_CODES.search(data) else table
-        except pa.ArrowInvalid as error:
-            # Beyond the first block a column may turn out to hold texts after all.
-            found = _CONVERSION.search(str(error))
-            names = _names(data, separator) if found else []
-            name = names[int(found.group(1))] if found and int(found.group(1)) < len(names) else None
-            if name is None or name in texts:
-                raise DataError(f"{path} cannot be read: {_problem(data, separator, str(error))}.") from error
-            texts[name] = pa.string()
+    commas = separator == ";" and _has_decimal_commas(data, path)
+    options = pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=b'"' in data)
+    try:
+        names = pyarrow.csv.read_csv(pa.BufferReader(f"{header}\n".encode()), parse_options=options).column_names
+        texts = pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pyarrow.csv.ReadOptions(block_size=min(max(len(data) + 1, 2**20), _LARGEST_BLOCK)),
+            parse_options=options,
+            convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+        )
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path} cannot be read: {_problem(data, separator, str(error))}.") from error
+    typed = [typed_cells(column, decimal_comma=commas) for column in texts.columns]
+    for place, column in enumerate(typed):
+        if commas and pa.types.is_floating(column.type):
+            points = pc.replace_substring(texts.column(place), ",", ".")
+            texts = texts.set_column(place, texts.field(place), points)
+    return pa.table(typed, names=texts.column_names), texts
 
 
-def parse_texts(data: bytes, table: pa.Table) -> pa.Table:
-    """Return the cells of a CSV text as they are written, whatever they stand for.
+def typed_cells(cells: pa.ChunkedArray, *, decimal_comma: bool = False) -> pa.ChunkedArray:
+    """Return texts as the first of these that all of them are: integers, booleans, dates, times, numbers, or texts.
 
-    Parameters
-    ----------
-    data : bytes
-        UTF-8.
-    table : pyarrow.Table
-        What `parse_csv` made of the same text. Where decimal commas were understood, points are returned.
+    Words for "missing", such as NA, become null. Codes that integers would not bring back as they were, such as 00123
+    or whole numbers of more than 64 bits, stay texts.
+
+    >>> [str(typed_cells(pa.chunked_array([cells])).type) for cells in (["1", "NA"], ["1", "2.5"], ["01", "2"])]
+    ['int64', 'double', 'string']
     """
-    separator = _separator(_header(data))
-    texts = _parse_texts(data, separator, table.column_names)
-    if separator == ";":
-        for place, field in enumerate(table.schema):
-            if pa.types.is_floating(field.type):
-                texts = texts.set_column(place, field.name, pc.replace_substring(texts[field.name], ",", "."))
-    return texts
+    missing = pc.is_in(cells, _MISSING)
+    if pc.any(missing).as_py():
+        cells = pc.if_else(missing, pa.scalar(None, pa.string()), cells)
+    there = cells.drop_null()
+    if not len(there):
+        return pa.chunked_array([pa.nulls(len(cells))])
+    # What the first cell is not, the column is not.
+    first = there[0].as_py().strip(" \t")
+    if _NUMBER.match(first) and (found := _cast(cells, pa.int64())) is not None:
+        return cells if pc.any(pc.match_substring_regex(there, _LEADING_ZERO)).as_py() else found
+    if first in _TRUTHS and pc.all(pc.is_in(there, pa.array(_TRUTHS))).as_py():
+        return pc.if_else(cells.is_valid(), pc.is_in(cells, pa.array(_TRUE)), pa.scalar(None, pa.bool_()))
+    if _DATE.match(first):
+        for kind in _DATES:
+            if (found := _cast(cells, kind)) is not None:
+                return found
+    if re.match(_TIME, first) and pc.all(pc.match_substring_regex(trimmed := _trimmed(cells), _TIME)).as_py():
+        whole = pc.replace_substring_regex(trimmed, r"^(\d\d:\d\d)$", r"\1:00")
+        return pc.strptime(whole, format="%H:%M:%S", unit="s").cast(pa.time32("s"))
+    if _NUMBER.match(first) and (found := _floats(cells, decimal_comma)) is not None:
+        largest = pc.max(pc.abs(found)).as_py()
+        whole = largest is not None and largest >= 2.0**63 and pc.all(pc.match_substring_regex(there, _WHOLE)).as_py()
+        return cells if whole else found
+    return cells
 
 
-def _parse_texts(data: bytes, separator: str, names: list[str], *, nulls: bool = False) -> pa.Table:
-    return pyarrow.csv.read_csv(
-        pa.BufferReader(data),
-        read_options=_one_block(data),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=b'"' in data),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            include_columns=names,
-            strings_can_be_null=nulls,
-        ),
-    )
+def _floats(cells: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray | None:
+    if decimal_comma:
+        if pc.any(pc.match_substring(cells, ".")).as_py():
+            return None
+        cells = pc.replace_substring(cells, ",", ".")
+    found = _cast(cells, pa.float64())
+    # A cast takes no plus sign.
+    signs = r"^\s*\+([^+-])"
+    if found is None and pc.any(pc.match_substring_regex(cells, signs)).as_py():
+        return _cast(pc.replace_substring_regex(cells, signs, r"\1"), pa.float64())
+    return found
 
 
-def _with_codes(table: pa.Table, data: bytes, separator: str) -> pa.Table:
-    """Return a table whose columns of codes are texts again."""
-    numbers = [field.name for field in table.schema if pa.types.is_integer(field.type) or _is_long(table[field.name])]
-    texts = _parse_texts(data, separator, numbers, nulls=True) if numbers else table
-    for name in numbers:
-        cells = texts[name].drop_null()
-        if pa.types.is_integer(table[name].type):
-            codes = pc.any(pc.match_substring_regex(cells, r"^\s*[+-]?0\d"))
+def _cast(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    """Return texts as another type, with or without blanks around them; None where some are no such thing."""
+    # A cast that fails is slow, and most fail in the first rows.
+    for part in (cells.slice(0, _FIRST_ROWS), cells):
+        for given in (lambda: part, lambda: _trimmed(part)):  # noqa: B023
+            try:
+                found = given().cast(kind)
+                break
+            except pa.ArrowInvalid as error:
+                if not _BLANKS.search(str(error)):
+                    return None
         else:
-            codes = pc.all(pc.match_substring_regex(cells, r"^\s*[+-]?\d+\s*$"))
-        if codes.as_py():
-            table = table.set_column(table.column_names.index(name), name, texts[name])
-    return table
+            return None
+    return found
 
 
-def _is_long(column: pa.ChunkedArray) -> bool:
-    """Return whether a column may hold whole numbers that only a float64 can take, of many digits."""
-    if column.type != pa.float64():
-        return False
-    largest = pc.max(pc.abs(column)).as_py()
-    return largest is not None and largest >= 2.0**63
-
-
-def _one_block(data: bytes) -> pyarrow.csv.ReadOptions:
-    return pyarrow.csv.ReadOptions(block_size=min(max(len(data) + 1, 2**20), _LARGEST_BLOCK))
+def _trimmed(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.ascii_trim(cells, " \t")
 
 
 def _header(data: bytes) -> str:
-    return data.lstrip(b"\r\n").split(b"\n", 1)[0].decode().rstrip("\r")
-
-
-def _parse(data: bytes, separator: str, decimal: str, texts: dict[str, pa.DataType]) -> pa.Table:
-    return pyarrow.csv.read_csv(
-        pa.BufferReader(data),
-        read_options=_one_block(data),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=b'"' in data),
-        convert_options=pyarrow.csv.ConvertOptions(
-            strings_can_be_null=True, decimal_point=decimal, column_types=texts or None
-        ),
-    )
+    """Return the names of the columns as they are written; a quoted name may have several lines."""
+    data = data.lstrip(b"\r\n")
+    end = data.find(b"\n")
+    while end >= 0 and data.count(b'"', 0, end) % 2:
+        end = data.find(b"\n", end + 1)
+    return data[: end if end >= 0 else len(data)].decode().rstrip("\r")
 
 
 def _separator(header: str) -> str:
@@ -193,12 +213,6 @@ def _has_decimal_commas(data: bytes, path: Path) -> bool:
 
 def _shown(match: re.Match[bytes]) -> str:
     return match.group().strip(b"; \r\n").decode()
-
-
-def _names(data: bytes, separator: str) -> list[str]:
-    options = pyarrow.csv.ParseOptions(delimiter=separator)
-    header = data.lstrip(b"\r\n").split(b"\n", 1)[0] + b"\n"
-    return pyarrow.csv.read_csv(pa.BufferReader(header), parse_options=options).column_names
 
 
 def _problem(data: bytes, separator: str, message: str) -> str:

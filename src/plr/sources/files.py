@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.feather
@@ -17,19 +17,20 @@ import pyarrow.json
 import pyarrow.parquet
 
 from plr.errors import DataError, DataNotFoundError, ParameterError
-from plr.sources.csv_text import as_utf8, parse_csv, parse_texts
+from plr.sources.csv_text import as_utf8, parse_csv
 
 __all__ = [
     "DAMAGE",
     "FORMATS",
     "MOST_COLUMNS",
+    "FileContents",
     "check_beginning",
     "check_names_are_texts",
     "check_sound",
     "first_line",
     "format_of",
+    "read_file",
     "read_table",
-    "read_table_and_texts",
 ]
 
 T = TypeVar("T", pa.Table, pa.RecordBatch)
@@ -77,6 +78,16 @@ def format_of(path: str | os.PathLike[str]) -> str:
     return FORMATS[suffix]
 
 
+class FileContents(NamedTuple):
+    """What a file of one table holds."""
+
+    table: pa.Table
+    texts: pa.Table | None = None
+    """The cells of a CSV file as they are written; None for other formats."""
+    row_by_row: bool = False
+    """Whether each row of a CSV file has one line of its own."""
+
+
 def read_table(path: str | os.PathLike[str]) -> pa.Table:
     """Read a table, its format told by the file's ending; CSV and JSON Lines may be compressed (``.csv.gz``).
 
@@ -90,29 +101,24 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
     DataError
         If the file is not what its ending says, is empty, changes while it is read, or names a column twice.
     """
-    return read_table_and_texts(path)[0]
+    return read_file(path).table
 
 
-def read_table_and_texts(path: str | os.PathLike[str]) -> tuple[pa.Table, Callable[[], pa.Table] | None]:
-    """Read a table, and return with it what gives the cells of a CSV file as they are written; else None.
-
-    Both are of one reading: what happens to the file later makes no difference.
-    """
+def read_file(path: str | os.PathLike[str]) -> FileContents:
+    """Read a table as `read_table` does, with the cells of a CSV file as they are written."""
     path = Path(path).expanduser()
     kind, data = _kind_and_contents(path)
     check_beginning(data, kind, path)
     try:
-        table = _READERS[kind](data, path)
+        found = _READERS[kind](data, path)
     except pa.ArrowException as error:
         raise DataError(f"{path} cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
-    _check_names(table.column_names, path)
-    if table.num_columns == 0:
+    _check_names(found.table.column_names, path)
+    if found.table.num_columns == 0:
         raise DataError(f"{path} has no columns.")
-    if table.num_rows == 0:
+    if found.table.num_rows == 0:
         raise DataError(f"{path} has no rows, only the names of its columns.")
-    if kind != "csv":
-        return table, None
-    return table, lambda: parse_texts(as_utf8(data, path), table)
+    return found
 
 
 def _kind_and_contents(path: Path) -> tuple[str, bytes]:
@@ -207,38 +213,41 @@ def _check_names(names: list[str], path: Path) -> None:
         raise DataError(f"{path} has {times} columns named {name!r}; give each a name of its own.")
 
 
-def _read_csv(data: bytes, path: Path) -> pa.Table:
-    return parse_csv(as_utf8(data, path), path, lambda names: _check_names(names, path))
+def _read_csv(data: bytes, path: Path) -> FileContents:
+    data = as_utf8(data, path)
+    table, texts = parse_csv(data, path, lambda names: _check_names(names, path))
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    return FileContents(table, texts, lines == table.num_rows + 1)
 
 
-def _read_parquet(data: bytes, path: Path) -> pa.Table:
+def _read_parquet(data: bytes, path: Path) -> FileContents:
     if len(data) < 12 or not data.endswith(b"PAR1"):
         raise DataError(f"{path} is cut short or damaged: the end of the Parquet file is missing.")
     source = pa.BufferReader(data)
     try:
         columns = pyarrow.parquet.read_metadata(source).num_columns
         if columns <= MOST_COLUMNS:
-            return check_sound(pyarrow.parquet.read_table(pa.BufferReader(data)))
+            return FileContents(check_sound(pyarrow.parquet.read_table(pa.BufferReader(data))))
     except DAMAGE as error:
         raise DataError(f"{path} is damaged: {first_line(error)}.") from error
     raise DataError(f"{path} has {columns:,} columns; at most {MOST_COLUMNS:,} can be read.")
 
 
-def _read_feather(data: bytes, path: Path) -> pa.Table:
+def _read_feather(data: bytes, path: Path) -> FileContents:
     try:
-        return check_sound(pyarrow.feather.read_table(pa.BufferReader(data)))
+        return FileContents(check_sound(pyarrow.feather.read_table(pa.BufferReader(data))))
     except DAMAGE as error:
         raise DataError(f"{path} is cut short or damaged: {first_line(error)}.") from error
 
 
-def _read_json_lines(data: bytes, path: Path) -> pa.Table:
+def _read_json_lines(data: bytes, path: Path) -> FileContents:
     data = as_utf8(data, path)
     if data.lstrip().startswith(b"["):
         raise DataError(f"{path} holds one JSON list; write one object per line, without brackets and commas around.")
     # In one block, rows are counted from the start of the file.
     options = pyarrow.json.ReadOptions(block_size=min(len(data) + 1, 2**30))
     try:
-        return pyarrow.json.read_json(pa.BufferReader(data), read_options=options)
+        return FileContents(pyarrow.json.read_json(pa.BufferReader(data), read_options=options))
     except pa.ArrowInvalid as error:
         raise DataError(f"{path} cannot be read: {_json_problem(str(error), data)}.") from error
 
@@ -262,7 +271,7 @@ def _json_problem(message: str, data: bytes) -> str:
     return f"{where} is no JSON object"
 
 
-_READERS: dict[str, Callable[[bytes, Path], pa.Table]] = {
+_READERS: dict[str, Callable[[bytes, Path], FileContents]] = {
     "csv": _read_csv,
     "parquet": _read_parquet,
     "feather": _read_feather,

@@ -76,8 +76,8 @@ class FolderFit:
         Rows of the sample.
     copied : int
         Bytes of the shuffled copy.
-    taken_up : bool
-        Whether a fit that had been stopped went on.
+    resumed : bool
+        Whether a fit that had been stopped was resumed.
     """
 
     model: PartialLabelRegressor
@@ -85,7 +85,7 @@ class FolderFit:
     held: int
     sample: int
     copied: int
-    taken_up: bool = False
+    resumed: bool = False
 
 
 def fit_folder(
@@ -353,23 +353,23 @@ def _assemble(
     family = parts.weighting if isinstance(parts.weighting, Posterior) else None
     density = ready.density or ready.labels
     noise = fit_noise(prediction, held.S, family, held.weight, false_labels=density)
-    regressor.learner_, regressor.weighting_, regressor.loss_ = parts.learner, parts.weighting, parts.loss
-    regressor.model_ = model
-    regressor.n_iter_ = model.report.rounds
-    regressor.noise_, regressor.noise_scale_, regressor.missing_share_ = noise, noise.scale, noise.missing
-    regressor.start_weights_ = None
-    regressor.n_features_in_ = len(ready.names)
-    regressor.feature_names_in_ = np.array(ready.names, dtype=object)
-    regressor.columns_ = ready.columns
-    regressor._training = regressor._given = regressor._identified = None
-    regressor._out_of_fold = regressor._row_digests = None
-    regressor.calibration_ = None
     sample = ready.sample
     X = matrix(sample.X, ready.columns)
     categorical = () if ready.columns is None else ready.columns.categorical
     looked_at = Task(X, sample.S, parts.rule, sample_weight=sample.weight, categorical=categorical)
     guess = model.predict(X)
-    regressor._take(diagnose_fit(looked_at, guess, noise.probabilities(guess, sample.S)))
+    calibration = None
     if intervals:
         task = Task(None, held.S, parts.rule, sample_weight=held.weight, false_labels=ready.density)
-        regressor.calibration_ = learn_calibration(prediction, held.S, task)
+        calibration = learn_calibration(prediction, held.S, task)
+    regressor._take_parts(
+        parts.learner,
+        parts.weighting,
+        parts.loss,
+        model,
+        noise,
+        names=tuple(ready.names),
+        columns=ready.columns,
+        diagnosis=diagnose_fit(looked_at, guess, noise.probabilities(guess, sample.S)),
+        calibration=calibration,
+    )

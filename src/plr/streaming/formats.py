@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,7 +17,12 @@ import pyarrow.parquet
 from plr.atomic_file import AtomicFile, write_errors
 from plr.sources.json_lines import json_lines
 
-__all__ = ["WRITERS", "TableFile", "TableWriter", "lists_as_cells"]
+__all__ = ["AS_WRITTEN", "WRITERS", "TableFile", "TableWriter", "lists_as_cells"]
+
+AS_WRITTEN = b"plr as written"
+"""In the metadata of a schema: texts are cells of a CSV file, quoted only where they would be misread otherwise."""
+
+_ROWS_OF_TEXT = 10_000
 
 # A row group is written when it has so many rows, or is as large as this.
 _GROUP_ROWS, _GROUP_BYTES = 65_536, 64 << 20
@@ -129,6 +136,33 @@ class _Csv(TableWriter):
         self._writer.write_table(lists_as_cells(table))
 
 
+class _CsvAsWritten(TableWriter):
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        super().__init__(None)
+        self._file = file
+        self._write_lines([schema.names])
+
+    def write(self, table: pa.Table) -> None:
+        for batch in table.to_batches(max_chunksize=_ROWS_OF_TEXT):
+            columns = [column.cast(pa.string()).to_pylist() for column in batch.columns]
+            self._write_lines(zip(*columns, strict=True))
+
+    def finish(self, notes: Mapping[str, str]) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
+    def _write_lines(self, lines: Iterable[Sequence[str | None]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(lines)
+        self._file.write(text.getvalue().encode())
+
+
+def _csv(file: BinaryIO, schema: pa.Schema) -> TableWriter:
+    return (_CsvAsWritten if AS_WRITTEN in (schema.metadata or {}) else _Csv)(file, schema)
+
+
 class _JsonLines(TableWriter):
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:  # noqa: ARG002
         # Whoever opened the file closes it.
@@ -148,7 +182,7 @@ class _JsonLines(TableWriter):
 WRITERS: dict[str, Callable[[BinaryIO, pa.Schema], TableWriter]] = {
     "parquet": _Parquet,
     "feather": _Feather,
-    "csv": _Csv,
+    "csv": _csv,
     "jsonl": _JsonLines,
 }
 """What writes each format."""

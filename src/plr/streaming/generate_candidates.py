@@ -27,8 +27,9 @@ from plr.columns.targets import read_target
 from plr.columns.texts import is_text
 from plr.errors import CandidateError, DataError, PlrError
 from plr.generation import MECHANISMS, make_candidates, resolve_options
+from plr.sources.folder import Folder
+from plr.sources.source import Batch, File
 from plr.streaming.ahead import ahead
-from plr.streaming.folder import Batch, File, Folder
 from plr.streaming.mapping import Piece
 
 __all__ = ["BLOCK_ROWS", "MOST_LABELS", "SAMPLE_ROWS", "CandidateGeneration", "blocks", "plan_generation"]
@@ -87,7 +88,7 @@ class CandidateGeneration:
             wanted = {number for file in files for number in _numbers(file)}
             # A block may begin in a file whose rows are not asked for.
             read = [file for file in self.folder.files if not wanted.isdisjoint(_numbers(file))]
-            batches = ahead(self.folder.batches(None, read, self.folder.batch_rows))
+            batches = ahead(self.folder.batches(None, read))
             ends = [file.first + file.rows for file in files]
             for block in blocks(batches):
                 if block.first // BLOCK_ROWS not in wanted:
@@ -250,7 +251,7 @@ def _plan_from_sample(
 ) -> CandidateGeneration:
     chosen = np.unique(np.linspace(0, folder.rows - 1, min(SAMPLE_ROWS, folder.rows)).astype(np.int64))
     parts = []
-    for batch in ahead(folder.batches(rows=folder.batch_rows)):
+    for batch in ahead(folder.batches()):
         low, high = np.searchsorted(chosen, [batch.first, batch.first + batch.table.num_rows])
         if low < high:
             _labels(folder, batch, target)

@@ -1,4 +1,4 @@
-"""Something computed for all rows of a folder, some at a time, and written."""
+"""Something computed for all rows of a source, some at a time, and written."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from plr.sources.source import Batch, File, Source
 from plr.streaming.ahead import ahead
-from plr.streaming.folder import Batch, File, Folder
 from plr.streaming.writing import Counts, Output
 
 __all__ = ["Made", "Piece", "Written", "made_of", "sum_counts", "write_pieces"]
@@ -53,18 +53,18 @@ class Written:
     counts: dict[str, float]
 
 
-def made_of(folder: Folder, make: Callable[[Batch], Made]) -> Callable[[Sequence[File]], Generator[Piece]]:
+def made_of(source: Source, make: Callable[[Batch], Made]) -> Callable[[Sequence[File]], Generator[Piece]]:
     """Return what gives, for `write_pieces`, what is made of each batch; other rows are read meanwhile."""
 
     def pieces(files: Sequence[File]) -> Generator[Piece]:
-        for batch in ahead(folder.batches(None, files, folder.batch_rows)):
+        for batch in ahead(source.batches(None, files)):
             yield Piece(batch.first, *make(batch))
 
     return pieces
 
 
 def write_pieces(
-    folder: Folder,
+    source: Source,
     pieces: Callable[[Sequence[File]], Generator[Piece]],
     schema: pa.Schema,
     output: Output,
@@ -74,7 +74,7 @@ def write_pieces(
 
     Parameters
     ----------
-    folder : Folder
+    source : Source
     pieces : callable
         Given the files whose rows are to be made, gives them in order; a piece is of one file.
     schema : pyarrow.Schema
@@ -84,9 +84,9 @@ def write_pieces(
     tell : callable, optional
         Called with the rows done, all rows and 0.
     """
-    todo = [file for file in folder.files if file.name not in output.finished]
+    todo = [file for file in source.files if file.name not in output.finished]
     written: list[Counts] = list(output.finished.values())
-    done = folder.rows - sum(file.rows for file in todo)
+    done = source.rows - sum(file.rows for file in todo)
     try:
         output.open(schema)
         with closing(pieces(todo)) as stream:
@@ -102,14 +102,14 @@ def write_pieces(
                     left -= piece.table.num_rows
                     done += piece.table.num_rows
                     if tell is not None:
-                        tell(done, folder.rows, 0.0)
+                        tell(done, source.rows, 0.0)
                 written.append(sum_counts(counts))
                 output.end(written[-1])
         output.close()
     except BaseException:
         output.abandon()
         raise
-    return Written(folder.rows, len(folder.files), len(folder.files) - len(todo), sum_counts(written))
+    return Written(source.rows, len(source.files), len(source.files) - len(todo), sum_counts(written))
 
 
 def sum_counts(parts: Iterable[Counts]) -> dict[str, float]:

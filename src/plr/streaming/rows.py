@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from plr._checks import check_sample_weight
 from plr.candidates import CandidateSets
-from plr.columns import Features
+from plr.columns.features import Features
 from plr.columns.targets import read_target
 from plr.errors import EmptySetError, ParameterError
-from plr.streaming.folder import Batch, File, Folder
+from plr.sources.folder import Folder
+from plr.sources.source import Batch, File
 from plr.streaming.sets import read_sets_at
 
 __all__ = ["FolderRows", "Reading"]
@@ -87,7 +88,7 @@ class Reading:
 
     def rows(self, files: Sequence[File] | None = None) -> Iterator[FolderRows]:
         """Give the rows of some files, or of all, a batch at a time; batches without any are passed over."""
-        for batch in self.folder.batches(self.columns, files, self.folder.batch_rows):
+        for batch in self.folder.batches(self.columns, files):
             found = self.read(batch)
             if len(found.index) or found.left_out:
                 yield found

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from plr.sources.folder import Folder
+from plr.sources.source import File
 from plr.streaming.ahead import ahead
 from plr.streaming.engine import Engine
-from plr.streaming.folder import File, Folder
 from plr.streaming.preparation import Choice, Preparation
 from plr.streaming.rows import FolderRows, Reading
 from plr.streaming.shuffled import Shape, ShuffledCopy, plan_shape, space_for, write_part

@@ -18,7 +18,7 @@ import plr
 from plr.atomic_file import is_unfinished, remove_unfinished
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.sources.files import FORMATS, format_of
-from plr.streaming.folder import File, Folder
+from plr.sources.source import File, Source
 from plr.streaming.formats import WRITERS, TableFile, TableWriter
 
 __all__ = ["Counts", "Mirror", "OneFile", "Output", "Stdout", "check_apart", "is_folder_output", "open_output"]
@@ -133,13 +133,13 @@ class Mirror(Output):
     ----------
     path : Path
         Made if it is not there; else it must be empty, or hold nothing but files that the same command made.
-    folder : Folder
+    folder : Source
         The input.
     made : mapping
         What makes the files: ``verb``, ``model``, ``options``, as plain values.
     """
 
-    def __init__(self, path: Path, folder: Folder, made: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, folder: Source, made: Mapping[str, Any]) -> None:
         super().__init__()
         self.path = path
         self._files = folder.files
@@ -220,15 +220,15 @@ class Mirror(Output):
             self._folders.append(path)
 
 
-def open_output(out: Path | None, folder: Folder, made: Mapping[str, Any], stdout: BinaryIO) -> Output:
-    """Return where the rows of a folder go, or refuse.
+def open_output(out: Path | None, source: Source, made: Mapping[str, Any], stdout: BinaryIO) -> Output:
+    """Return where the rows of a source go, or refuse.
 
     Parameters
     ----------
     out : Path or None
         A file with an ending that says its format, else a folder; None for stdout.
-    folder : Folder
-        The input, which nothing may be written into.
+    source : Source
+        The input; nothing may be written into a folder that is read.
     made : mapping
         What makes the rows; see `Mirror`.
     stdout : binary stream
@@ -236,8 +236,8 @@ def open_output(out: Path | None, folder: Folder, made: Mapping[str, Any], stdou
     if out is None:
         return Stdout(stdout)
     out = out.expanduser()
-    check_apart(out, folder.path)
-    return Mirror(out, folder, made) if is_folder_output(out) else OneFile(out)
+    check_apart(out, source.path)
+    return Mirror(out, source, made) if is_folder_output(out) else OneFile(out)
 
 
 def is_folder_output(out: Path) -> bool:

@@ -94,9 +94,10 @@ def load_file(path: str | os.PathLike[str], target: str) -> Dataset:
     -------
     Dataset
     """
-    from plr.sources.files import read_table
+    from plr.sources.source import TableSource
 
-    return dataset_of(read_table(path), target, name=Path(path).stem, source=path)
+    found = TableSource.read(path)
+    return dataset_of(found.table, target, name=Path(path).stem, source=found)
 
 
 def available(data_home: str | os.PathLike[str] | None = None) -> list[Availability]:

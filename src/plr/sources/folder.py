@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,11 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from plr.errors import DataError, DataNotFoundError, ParameterError
+from plr.memory import available_memory
 from plr.sources.files import DAMAGE, MOST_COLUMNS, check_beginning, check_names_are_texts, check_sound, first_line
-from plr.streaming.memory import available_memory
+from plr.sources.source import Batch, File, Source, TableSource, changed_file
 
-__all__ = ["BATCH_ROWS", "Batch", "File", "Folder", "is_stream"]
+__all__ = ["BATCH_ROWS", "Folder", "open_source"]
 
 BATCH_ROWS = 16_384
 """Rows that are read at a time."""
@@ -27,8 +28,6 @@ BATCH_ROWS = 16_384
 _ENDINGS = (".parquet", ".pq")
 # Read from the disk at a time, for each column that is read.
 _BUFFER = 1 << 18
-# At the end of a file: how long its description is, and a mark.
-_TAIL = 8
 # A batch has fewer rows where they are so wide that it would be larger than this.
 _BATCH_BYTES = 32 << 20
 # A file is read in batches if its rows take more than this share of the memory that is left.
@@ -37,62 +36,8 @@ _SHARE = 0.25
 _PLACES = 64
 
 
-class Batch(NamedTuple):
-    """Some rows in their own order, and how many come before them in all files."""
-
-    first: int
-    table: pa.Table
-
-
 @dataclass(frozen=True)
-class File:
-    """One file of a folder.
-
-    Attributes
-    ----------
-    path : Path
-    name : str
-        Its path below the folder.
-    groups : tuple of int
-        Rows of each of its row groups.
-    first : int
-        Rows of all files before it.
-    size : int
-        Bytes of the file.
-    keys : tuple of (str, scalar)
-        Columns that its folders' names give it, as in ``year=2024/part-0.parquet``.
-    """
-
-    path: Path
-    name: str
-    groups: tuple[int, ...]
-    first: int
-    size: int
-    keys: tuple[tuple[str, object], ...] = ()
-
-    @property
-    def rows(self) -> int:
-        """How many rows it has."""
-        return sum(self.groups)
-
-    def identity(self) -> str:
-        """Return a text that tells its contents from others, whatever its name.
-
-        The file's size and its own description of itself, which has the place, the size and mostly the least and the
-        largest value of each column in each row group. The rows themselves are not looked at.
-        """
-        try:
-            with self.path.open("rb") as file:
-                file.seek(-_TAIL, os.SEEK_END)
-                length = int.from_bytes(file.read(4), "little")
-                file.seek(-min(length + _TAIL, self.size), os.SEEK_END)
-                return hashlib.sha256(self.size.to_bytes(8, "little") + file.read()).hexdigest()
-        except OSError as error:
-            raise _changed(self.path) from error
-
-
-@dataclass(frozen=True)
-class Folder:
+class Folder(Source):
     """All Parquet files below a folder, as one table whose rows are never all in memory.
 
     Attributes
@@ -112,6 +57,7 @@ class Folder:
     files: tuple[File, ...]
     schema: pa.Schema
     uncompressed: int
+    in_batches = True
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Folder:
@@ -150,11 +96,6 @@ class Folder:
         return cls(path, tuple(files), schema, uncompressed)
 
     @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return self.files[-1].first + self.files[-1].rows
-
-    @property
     def batch_rows(self) -> int:
         """How many rows to read at a time: `BATCH_ROWS`, or fewer where they are wide."""
         width = max(8 * len(self.schema), self.uncompressed // self.rows)
@@ -170,24 +111,26 @@ class Folder:
         told = repr([(file.name, file.identity()) for file in self.files])
         return hashlib.sha256(told.encode()).hexdigest()
 
-    def batches(
-        self, columns: Sequence[str] | None = None, files: Sequence[File] | None = None, rows: int = BATCH_ROWS
-    ) -> Iterator[Batch]:
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def batches(self, columns: Sequence[str] | None = None, files: Sequence[File] | None = None) -> Iterator[Batch]:
         """Give all rows in order, some at a time; a little of a file is in memory, never a row group."""
+        rows = self.batch_rows
         for file in self.files if files is None else files:
             first = file.first
             for table in self._read(file, None, columns, rows):
                 yield Batch(first, table)
                 first += table.num_rows
             if first != file.first + file.rows:
-                raise _changed(file.path)
+                raise changed_file(file.path)
 
-    def look(self, rows: int, seed: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return some rows: the first ones of row groups taken at random, in order; all rows where there are few."""
-        return self.sample(rows, seed, columns)[0]
+    def read(self) -> TableSource:
+        """Read all rows into memory."""
+        return TableSource(pa.concat_tables(batch.table for batch in self.batches()), self.path)
 
     def sample(self, rows: int, seed: int, columns: Sequence[str] | None = None) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return the rows of a look, and their numbers among all rows."""
+        """Return some rows, and their numbers: the first ones of row groups taken at random, in order; all if few."""
         if self.rows <= rows:
             return pa.concat_tables(batch.table for batch in self.batches(columns)), np.arange(self.rows)
         every = [(file, group) for file in self.files for group in range(len(file.groups)) if file.groups[group]]
@@ -226,22 +169,36 @@ class Folder:
         try:
             with pyarrow.parquet.ParquetFile(file.path, pre_buffer=False, buffer_size=_BUFFER) as source:
                 if source.metadata.num_rows != file.rows:
-                    raise _changed(file.path)
+                    raise changed_file(file.path)
                 for batch in source.iter_batches(rows, row_groups=groups, columns=stored, use_threads=False):
                     yield _as_schema(check_sound(batch), schema, keys)
         except DataError:
             raise
         except FileNotFoundError as error:
-            raise _changed(file.path) from error
+            raise changed_file(file.path) from error
         except DAMAGE as error:
             raise DataError(f"{file.path} is damaged: {first_line(error)}.") from error
 
 
-def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is to be read in batches: a folder, or a Parquet file that is large for the memory left."""
-    path = Path(path).expanduser()
-    if path.is_dir():
-        return True
+def open_source(data: Any) -> Source:
+    """Return where a table is read from.
+
+    Parameters
+    ----------
+    data : path, frame or Source
+        A file (CSV, Parquet, Feather, JSON Lines), a folder of Parquet files, a frame of pandas or Polars, an Arrow
+        table, or a dictionary of columns. A folder, and a Parquet file that is large for the memory that is left, is
+        read in batches.
+    """
+    if isinstance(data, Source):
+        return data
+    if not isinstance(data, str | os.PathLike):
+        return TableSource.of_frame(data)
+    path = Path(data).expanduser()
+    return Folder.open(path) if path.is_dir() or _is_large(path) else TableSource.read(data)
+
+
+def _is_large(path: Path) -> bool:
     if path.suffix.lower() not in _ENDINGS or not path.is_file():
         return False
     left = available_memory()
@@ -357,7 +314,3 @@ def _as_schema(batch: pa.RecordBatch, schema: pa.Schema, keys: dict[str, object]
         column = batch.column(batch.schema.get_field_index(field.name))
         columns.append(column if column.type.equals(field.type) else column.cast(field.type))
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _changed(path: Path) -> DataError:
-    return DataError(f"{path} changed since it was first looked at; wait until it is complete, and try again.")

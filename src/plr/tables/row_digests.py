@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plr.candidates import CandidateSets
     from plr.regressor import PartialLabelRegressor
 
-__all__ = ["SeenRows", "row_digests"]
+__all__ = ["SeenRows", "row_digests", "table_digest"]
 
 Digests = NDArray[np.uint64]
 Floats = NDArray[np.float64]
@@ -49,6 +49,15 @@ def row_digests(X: pa.Table, sets: CandidateSets) -> Digests:
     """
     features = _features_digest(X)
     return np.stack([features, _with_candidates(features, sets)])
+
+
+def table_digest(X: pa.Table, sets: CandidateSets) -> str:
+    """Return a fingerprint of some rows and their candidates, in their order."""
+    found = hashlib.sha256(sets.values.tobytes() + sets.offsets.tobytes())
+    for column in X.columns:
+        text = column.type == pa.string()
+        found.update(repr(column.to_pylist()).encode() if text else np.ascontiguousarray(column.to_numpy()).tobytes())
+    return found.hexdigest()
 
 
 class SeenRows:

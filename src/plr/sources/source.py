@@ -1,0 +1,212 @@
+"""What a table is read from, whatever it is: rows in batches, and where each row is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from plr.errors import DataError, ParameterError
+from plr.sources.files import check_sound, first_line, read_file
+
+__all__ = ["Batch", "File", "Source", "TableSource", "changed_file"]
+
+# At the end of a Parquet file: how long its description is, and a mark.
+_TAIL = 8
+
+
+class Batch(NamedTuple):
+    """Some rows in their own order, and how many come before them in the source."""
+
+    first: int
+    table: pa.Table
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a source.
+
+    Attributes
+    ----------
+    path : Path
+    name : str
+        Its path below the folder.
+    groups : tuple of int
+        Rows of each of its row groups.
+    first : int
+        Rows of all files before it.
+    size : int
+        Bytes of the file.
+    keys : tuple of (str, scalar)
+        Columns that its folders' names give it, as in ``year=2024/part-0.parquet``.
+    """
+
+    path: Path
+    name: str
+    groups: tuple[int, ...]
+    first: int = 0
+    size: int = 0
+    keys: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return sum(self.groups)
+
+    def identity(self) -> str:
+        """Return a text that tells its contents from others, whatever its name.
+
+        The file's size and its own description of itself, which has the place, the size and mostly the least and the
+        largest value of each column in each row group. The rows themselves are not looked at.
+        """
+        try:
+            with self.path.open("rb") as file:
+                file.seek(-_TAIL, os.SEEK_END)
+                length = int.from_bytes(file.read(4), "little")
+                file.seek(-min(length + _TAIL, self.size), os.SEEK_END)
+                return hashlib.sha256(self.size.to_bytes(8, "little") + file.read()).hexdigest()
+        except OSError as error:
+            raise changed_file(self.path) from error
+
+
+class Source(ABC):
+    """A table to read; in messages it goes by its name.
+
+    Attributes
+    ----------
+    path : Path
+        What it was read from; for a frame a name.
+    files : tuple of File
+    schema : pyarrow.Schema
+    in_batches : bool
+        Whether the rows come in several batches, and are never all in memory; otherwise all are one batch.
+    """
+
+    path: Path
+    files: tuple[File, ...]
+    schema: pa.Schema
+    in_batches: bool
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.files[-1].first + self.files[-1].rows
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str] | None = None, files: Sequence[File] | None = None) -> Iterator[Batch]:
+        """Give all rows in order, or those of some files, a batch at a time."""
+
+    @abstractmethod
+    def sample(self, rows: int, seed: int, columns: Sequence[str] | None = None) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Return about so many rows from all over the source, and their numbers; all rows where they are in memory."""
+
+    @abstractmethod
+    def place(self, row: int) -> str:
+        """Say in words where a row is."""
+
+    @abstractmethod
+    def fingerprint(self) -> str | None:
+        """Return a text that tells the files from others without reading their rows; None where there are none."""
+
+
+class TableSource(Source):
+    """A table in memory, as one batch.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    path : path
+        What it was read from.
+    texts : pyarrow.Table, optional
+        The cells as they are written in a CSV file.
+    row_by_row : bool, default=False
+        Whether each row has one line of its own in that file.
+    """
+
+    in_batches = False
+
+    def __init__(
+        self,
+        table: pa.Table,
+        path: str | os.PathLike[str] = "The table",
+        texts: pa.Table | None = None,
+        row_by_row: bool = False,
+    ) -> None:
+        self.table, self.texts = table, texts
+        self.path = Path(path)
+        self.schema = table.schema
+        self.files = (File(self.path, self.path.name, (table.num_rows,)),)
+        self._row_by_row = row_by_row
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> TableSource:
+        """Read a file, its format told by its ending, as `plr.sources.files.read_table` does."""
+        found = read_file(path)
+        return cls(found.table, path, found.texts, found.row_by_row)
+
+    @classmethod
+    def of_frame(cls, frame: Any) -> TableSource:
+        """Take a frame of pandas or Polars, a table of Arrow's, a dictionary of columns, or what has Arrow's protocol.
+
+        >>> TableSource.of_frame({"x": [1.0, 2.0], "y": [[3.0], [4.0, 5.0]]}).rows
+        2
+        """
+        try:
+            table = check_sound(_to_arrow(frame))
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise DataError(f"The frame cannot be read as a table: {first_line(error)}.") from error
+        if table.num_rows == 0:
+            raise DataError("The frame has no rows.")
+        if len(set(table.column_names)) < table.num_columns:
+            twice = next(name for name in table.column_names if table.column_names.count(name) > 1)
+            raise DataError(f"The frame has several columns named {twice!r}; give each a name of its own.")
+        return cls(table)
+
+    def batches(self, columns: Sequence[str] | None = None, files: Sequence[File] | None = None) -> Iterator[Batch]:
+        """Give all rows as one batch."""
+        if files is None or len(files):
+            yield Batch(0, self.table if columns is None else self.table.select(list(columns)))
+
+    def sample(self, rows: int, seed: int, columns: Sequence[str] | None = None) -> tuple[pa.Table, NDArray[np.int64]]:  # noqa: ARG002
+        """Return all rows."""
+        return next(self.batches(columns)).table, np.arange(self.rows)
+
+    def place(self, row: int) -> str:
+        """Say in words where a row is; the line only where each row has one line of its own."""
+        line = f" (line {row + 2} of the file)" if self._row_by_row else ""
+        return f"data row {row} counted from 0{line}"
+
+    def fingerprint(self) -> None:
+        """Return nothing: the rows themselves are compared."""
+
+
+def changed_file(path: Path) -> DataError:
+    """Make the error for a file that is not what it was when it was first looked at."""
+    return DataError(f"{path} changed since it was first looked at; wait until it is complete, and try again.")
+
+
+def _to_arrow(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    if type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns"):
+        # Names that are numbers, as those of a frame that was made of an array, are names as well.
+        return pa.Table.from_pandas(frame.rename(columns=str), preserve_index=False)
+    if isinstance(frame, dict):
+        return pa.table({str(name): cells for name, cells in frame.items()})
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pa.table(frame)
+    raise ParameterError(
+        f"A table is a path, or a frame whose columns have names (pandas, Polars, Arrow), not {type(frame).__name__}; "
+        "for arrays there is PartialLabelRegressor."
+    )

@@ -1,0 +1,358 @@
+"""Fit a regressor to a table: from the rows of a source to features and candidate sets, then training.
+
+A source whose rows are in memory is fitted as arrays are. One in batches is trained on in batches
+(`plr.streaming.fitting`), by the learners that can.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from plr.candidates import CandidateSets
+from plr.columns.features import Features, learn_features
+from plr.columns.targets import read_target
+from plr.errors import DataNotFoundError, ParameterError
+from plr.identification import Identification
+from plr.learners import MLP, Linear, Module
+from plr.learners.committee import FittedCommittee
+from plr.memory import available_memory, readable
+from plr.regressor import PartialLabelRegressor
+from plr.sources.files import FORMATS
+from plr.sources.folder import Folder, open_source
+from plr.sources.source import Source, TableSource
+from plr.streaming.engine import Engine
+from plr.streaming.fitting import STREAMED, fit_folder
+from plr.streaming.rows import Reading
+from plr.tables.front_end import PYTHON, FrontEnd, listed
+from plr.tables.identification_columns import count_doubt, doubt_of
+from plr.tables.roles import Asked, Roles, read_roles
+from plr.tables.row_digests import row_digests, table_digest
+from plr.tables.rows import place_in, take_with_candidates
+from plr.training import effort_of_folds
+
+__all__ = ["FitSummary", "Prepared", "fit_table", "open_in_batches", "tell_columns"]
+
+# Rows of a source in batches that decide what each column is.
+_LOOKED_AT = 100_000
+# A folder smaller than this is read as one table, as a file is.
+_SMALL = 256 << 20
+# What learners in memory need besides the table itself, at least: so many times its size.
+_COPIES = 4
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is known before training: the source, the roles of its columns, and its features.
+
+    Attributes
+    ----------
+    source : Source
+    roles : Roles
+    features : Features
+    X : pyarrow.Table or None
+        The features of the rows, where they are in memory.
+    """
+
+    source: Source
+    roles: Roles
+    features: Features
+    X: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class FitSummary:
+    """What fitting to a table came to.
+
+    Attributes
+    ----------
+    source : Source
+    roles : Roles
+    features : Features
+    rows, left_out, candidates : int
+        Rows that were learned from, rows without a candidate, and all candidates.
+    named : dict of str to str
+        Columns by role, as the user named them.
+    X, sets, table : pyarrow.Table, CandidateSets, pyarrow.Table, or None
+        The rows that were learned from, where they are in memory.
+    identified : Identification or None
+        Which candidates are true, by models that have not seen the row.
+    held_out, sample, disk : int or None
+        Of a fit in batches: rows that were held out of training, rows of the sample, and bytes of the shuffled copy.
+    resumed : bool
+        Whether a fit that had been stopped was resumed.
+    """
+
+    source: Source
+    roles: Roles
+    features: Features
+    rows: int
+    left_out: int
+    candidates: int
+    named: dict[str, str]
+    X: pa.Table | None = None
+    sets: CandidateSets | None = None
+    table: pa.Table | None = None
+    identified: Identification | None = None
+    held_out: int | None = None
+    sample: int | None = None
+    disk: int | None = None
+    resumed: bool = False
+
+    @property
+    def doubt(self) -> dict[str, Any] | None:
+        """How many rows are settled and in doubt, as plain values."""
+        if self.identified is None or self.sets is None:
+            return None
+        return doubt_of(count_doubt(self.identified, self.sets))
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a model file says about the table, as plain values."""
+        told = {
+            "features": self.features.to_dict(),
+            "target": self.roles.target,
+            "truth": self.roles.truth[0] if self.roles.truth else None,
+            "aside": self.roles.aside,
+            "rows": self.rows,
+            "source": self.source.path.name,
+            "roles": {role: columns for role, columns in self.named.items() if role != "target"},
+        }
+        if self.source.in_batches:
+            batches = {"held_out": self.held_out, "sample": self.sample}
+            return {**told, "fingerprint": self.source.fingerprint(), **batches}
+        return {**told, "digest": table_digest(self.X, self.sets), "doubt": self.doubt}  # type: ignore[arg-type]
+
+
+def open_in_batches(data: Any, learner: object, wanted: bool | None = None, front: FrontEnd = PYTHON) -> Folder | None:
+    """Return the folder that a learner is to be trained on in batches; None where all rows are read into memory.
+
+    A folder of some size is, if the learner can; a single Parquet file only if it is asked for, or too large.
+
+    Parameters
+    ----------
+    data : path, frame or Source
+    learner : object
+        As the regressor's parameter.
+    wanted : bool, optional
+        Whether rows are to be read in batches; None leaves that to their number.
+    front : FrontEnd
+    """
+    if isinstance(data, Folder):
+        return data if wanted is not False else None
+    if not isinstance(data, str | os.PathLike):
+        if wanted:
+            raise ParameterError("A frame is in memory, and is not read in batches; give a folder of Parquet files.")
+        return None
+    path = Path(data)
+    if not path.exists() and not path.suffix:
+        raise DataNotFoundError(f"There is no file or folder {path}.")
+    if not path.is_dir() and (FORMATS.get(path.suffix.lower()) != "parquet" or not path.is_file()):
+        if wanted and path.exists():
+            raise ParameterError(
+                f"{path} cannot be read in batches, which {front.option('in_batches', True)} asks for; a folder of "
+                "Parquet files, or one, can."
+            )
+        return None
+    if wanted is False:
+        return None
+    folder = Folder.open(path)
+    left = available_memory()
+    too_large = left is not None and _COPIES * folder.uncompressed > left
+    if not _can_stream(learner):
+        if not wanted and not too_large:
+            return None
+        why = "needs all rows in memory, and cannot be trained in batches"
+        if too_large:
+            needed = readable(_COPIES * folder.uncompressed)
+            why = f"needs all rows in memory, about {needed}, and {readable(left or 0)} are left"
+        name = learner if isinstance(learner, str) else type(learner).__name__
+        raise ParameterError(
+            f"{front.option('learner', name)} {why}; use {front.option('learner', 'mlp')}, linear or module, which "
+            f"read {path} in batches, or fit {name} to a part of the rows."
+        )
+    if not wanted and not too_large and not (path.is_dir() and folder.uncompressed >= _SMALL):
+        return None
+    if learner == "auto":
+        front.note(
+            f"{path} has {folder.rows:,} rows, {readable(folder.uncompressed)}: auto is mlp, trained in batches"
+            + ("." if too_large or wanted else f"; {front.option('in_batches', False)} reads them as one table.")
+        )
+    return folder
+
+
+def _can_stream(learner: object) -> bool:
+    return learner in ("auto", *STREAMED) if isinstance(learner, str) else isinstance(learner, MLP | Linear | Module)
+
+
+def fit_table(
+    regressor: PartialLabelRegressor,
+    data: Any,
+    asked: Asked,
+    *,
+    drop_empty: bool = False,
+    intervals: bool = True,
+    identify: bool = False,
+    in_batches: bool | None = None,
+    scratch: Path | None = None,
+    engine: Engine | None = None,
+    check: Callable[[Prepared], None] | None = None,
+    save: Callable[[FitSummary], object] | None = None,
+    front: FrontEnd = PYTHON,
+) -> FitSummary:
+    """Fit a regressor to a table, in place; the parameters are those of `plr.TableModel.fit`."""
+    folder = open_in_batches(data, regressor.learner, in_batches, front)
+    if folder is not None:
+        if identify:
+            raise ParameterError(
+                f"{front.option('identify')} judges each row by models that have not seen it, for which all rows must "
+                "be in memory."
+            )
+        if asked.get("groups"):
+            raise ParameterError(f"{front.option('groups')} needs folds, which are not made in batches; leave it out.")
+        with ExitStack() as stack:
+            if scratch is None:
+                scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plr-"))) / "fit"
+            return _fit_in_batches(regressor, folder, asked, drop_empty, intervals, scratch, engine, check, save, front)
+    if scratch is not None:
+        raise ParameterError(
+            f"{front.option('scratch')} is for training in batches, and the rows are read as one table; leave it out."
+        )
+    with front.working("Reading"):
+        source = open_source(data)
+        source = source.read() if isinstance(source, Folder) else source
+        if isinstance(source, TableSource) and source is not data and not identify:
+            # They would be in memory during the fit, and nobody will write them.
+            source.texts = None
+    found = _fit_in_memory(regressor, source, asked, drop_empty, intervals, identify, check, front)
+    if save is not None:
+        save(found)
+    return found
+
+
+def _fit_in_memory(
+    regressor: PartialLabelRegressor,
+    source: Source,
+    asked: Asked,
+    drop_empty: bool,
+    intervals: bool,
+    identify: bool,
+    check: Callable[[Prepared], None] | None,
+    front: FrontEnd,
+) -> FitSummary:
+    table = next(source.batches()).table
+    roles = read_roles(table, source, asked, front)
+    rows, sets, place = take_with_candidates(
+        table, roles.target, source, place_in(source, 0), roles.prior, drop_empty=drop_empty, front=front
+    )
+    features = _learn_features(rows, source, roles, asked, front)
+    # What is to be said about single cells has been said with their columns.
+    X, _ = features.apply(rows, source, place=place)
+    weight = read_target(rows, roles.weights[0], source, place, "weights") if roles.weights else None
+    group = rows[roles.groups[0]].to_pylist() if roles.groups else None
+    if check is not None:
+        check(Prepared(source, roles, features, X))
+    with front.working("Fitting") as tell:
+        regressor.fit(X, sets, sample_weight=weight, groups=group, callback=None if front is PYTHON else tell)
+    if isinstance(regressor.model_, FittedCommittee) and regressor.model_.trees is None:
+        front.note(
+            f"Note: with fewer than {regressor.learner_.fewest_rows} rows the committee has no trees; its Gaussian "
+            "process predicts alone."
+        )
+    found = None
+    if identify or getattr(regressor.model_, "out_of_fold", None) is not None:
+        with front.working("Identifying"):
+            found = regressor.identify()
+    if intervals:
+        with front.working("Calibrating intervals"):
+            regressor.calibrate()
+        if lower := effort_of_folds(regressor.learner_, regressor.model_):
+            front.note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
+    regressor._row_digests = row_digests(X, sets)
+    left_out = table.num_rows - len(sets)
+    return FitSummary(
+        source, roles, features, len(sets), left_out, len(sets.values), _as_texts(asked), X, sets, rows, found
+    )
+
+
+def _fit_in_batches(
+    regressor: PartialLabelRegressor,
+    folder: Folder,
+    asked: Asked,
+    drop_empty: bool,
+    intervals: bool,
+    scratch: Path,
+    engine: Engine | None,
+    check: Callable[[Prepared], None] | None,
+    save: Callable[[FitSummary], object] | None,
+    front: FrontEnd,
+) -> FitSummary:
+    with front.working("Looking at some rows"):
+        some, _ = folder.sample(_LOOKED_AT, regressor.random_state if isinstance(regressor.random_state, int) else 0)
+    roles = read_roles(some, folder, asked, front)
+    features = _learn_features(some, folder, roles, asked, front).settled(some)
+    if check is not None:
+        check(Prepared(folder, roles, features))
+    weights = roles.weights[0] if roles.weights else None
+    reading = Reading(folder, features, tuple(roles.target), tuple(roles.prior), weights, drop_empty)
+
+    def summary(found: Any) -> FitSummary:
+        survey = found.survey
+        return FitSummary(
+            folder,
+            roles,
+            features,
+            survey.rows,
+            survey.left_out,
+            survey.candidates,
+            _as_texts(asked),
+            held_out=found.held,
+            sample=found.sample,
+            disk=found.copied,
+            resumed=found.resumed,
+        )
+
+    keep = None if save is None else (lambda found: save(summary(found)))
+    found = fit_folder(
+        regressor, reading, scratch, intervals=intervals, engine=engine, working=front.working, save=keep
+    )
+    if found.resumed:
+        front.note("Resumed from checkpoint.")
+    if found.survey.left_out:
+        front.note(f"Left out: {found.survey.left_out:,} of {folder.rows:,} rows, which have no candidate.")
+    for text in found.survey.notes():
+        front.note(text)
+    return summary(found)
+
+
+def _learn_features(table: pa.Table, source: Source, roles: Roles, asked: Asked, front: FrontEnd) -> Features:
+    if roles.truth and not asked.get("truth"):
+        itself = "files themselves say" if source.in_batches else "file itself says"
+        front.note(f"Left out: {roles.truth[0]!r}, which holds the true labels as the {itself}.")
+    features = learn_features(table, roles.aside, source)
+    if source.in_batches and source.rows > table.num_rows:
+        front.note(f"What each column is was told from {table.num_rows:,} of {source.rows:,} rows.")
+    tell_columns(features, front)
+    return features
+
+
+def tell_columns(features: Features, front: FrontEnd) -> None:
+    """Say what was done with each column that is more than a plain number."""
+    plain = [column for column in features.columns if column.kind == "number" and not column.note]
+    if plain:
+        front.note(f"{len(plain)} column{'s' if len(plain) > 1 else ''} of numbers: {listed([c.name for c in plain])}.")
+    for column in features.columns:
+        if column.kind == "left out":
+            front.note(f"Left out: {column.name!r} {column.note}.")
+        elif column not in plain:
+            front.note(f"{column.name!r}: {'time' if column.kind == 'clock' else column.kind}, {column.note}.")
+
+
+def _as_texts(asked: Asked) -> dict[str, str]:
+    return {role: named if isinstance(named, str) else ",".join(named) for role, named in asked.items() if named}

@@ -1,0 +1,41 @@
+"""How progress and notes are told to whoever asked for something: not at all from Python, in words from the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["PYTHON", "FrontEnd", "listed"]
+
+
+class FrontEnd:
+    """A front end that says nothing, and names parameters as Python does."""
+
+    def note(self, text: str) -> None:
+        """Say something that the user should know."""
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[Callable[[int, int, float], None]]:  # noqa: ARG002
+        """Show that something is going on; give what is told ``(done, in all, loss)``."""
+        yield lambda *_: None
+
+    def option(self, name: str, value: object = None) -> str:
+        """Return a parameter, and a value for it, as the user would write it.
+
+        >>> PYTHON.option("truth", "y"), PYTHON.option("truth")
+        ("truth='y'", 'truth')
+        """
+        return name if value is None else f"{name}={value!r}"
+
+
+PYTHON = FrontEnd()
+"""The front end of those who call functions."""
+
+
+def listed(names: list[str], most: int = 8) -> str:
+    """Return some names in words, of many the first ones.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,115 @@
+"""A labelled table turned into one of candidate sets."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from plr.columns.dataset import dataset_of
+from plr.columns.matrix import encode
+from plr.columns.targets import read_target
+from plr.errors import CandidateError, DataError, ParameterError
+from plr.generation import MECHANISMS, make_candidates, recipe
+from plr.sources.folder import Folder, open_source
+from plr.sources.recipe import with_recipe
+from plr.sources.source import File, Source
+from plr.streaming.generate_candidates import plan_generation
+from plr.streaming.mapping import Piece
+from plr.streaming.writing import is_folder_output
+from plr.tables.front_end import PYTHON, FrontEnd
+from plr.tables.roles import check_columns
+from plr.tables.rows import place_in
+from plr.tables.writing import Done, TableOutput, what_is_read
+
+__all__ = ["generate_table"]
+
+
+def generate_table(
+    data: Any,
+    target: str,
+    out: Path,
+    settings: Mapping[str, Any],
+    *,
+    truth_column: str | None = None,
+    front: FrontEnd = PYTHON,
+) -> tuple[Done, dict[str, Any]]:
+    """Hide the labels of a table among false ones, and write it; return what was done, and how.
+
+    The candidate column takes the target's name and place. Parquet and Feather files carry in their metadata how the
+    table was made, where `plr.sources.recipe.read_recipe` finds it.
+
+    Parameters
+    ----------
+    data : path, frame or Source
+    target : str
+        The column of true labels.
+    out : path
+        A file, whose ending says the format; for a folder also a folder.
+    settings : mapping
+        Arguments of `plr.make_candidates`.
+    truth_column : str, optional
+        Keep the true labels under this name.
+    front : FrontEnd
+    """
+    made: dict[str, Any] = dict(recipe(**settings))
+    source = open_source(data)
+    made |= {"source": source.path.name, "target": target, "truth_column": truth_column}
+    _check_names(source, target, truth_column, front)
+    truth = [] if truth_column is None else [pa.field(truth_column, pa.float64())]
+    options = {"recipe": made, "read": what_is_read(source, whole=True)}
+    output = TableOutput.open(
+        source, out, truth, {"verb": "generate", "model": None, "options": options}, written=False, front=front
+    )
+    if isinstance(source, Folder):
+        if any(target in dict(file.keys) for file in source.files) and is_folder_output(out):
+            raise ParameterError(
+                f"{target!r} is told by names of folders, which cannot hold candidates; let -o name a file."
+            )
+        given = {name: value for name, value in settings.items() if name != "random_state"}
+        with front.working("Looking at the labels") as tell:
+            generation = plan_generation(source, target, given, settings["random_state"], tell)
+        told = generation.describe()
+        made = {**made, **told, "options": {**made["options"], **told["options"]}}
+        pieces = generation.pieces(truth_column)
+    else:
+
+        def pieces(files: Sequence[File]) -> Generator[Piece]:
+            for first, table in source.batches(None, files):
+                y = _labels(table, target, source)
+                sets = make_candidates(y, X=_features(table, target, settings["mechanism"]), **settings)
+                table = table.set_column(table.column_names.index(target), target, sets.to_arrow())
+                table = table if truth_column is None else table.append_column(truth_column, [y])
+                yield Piece(first, table, {"candidates": len(sets.values)})
+
+    schema = pa.schema([*source.schema, *truth], metadata=source.schema.metadata)
+    schema = schema.set(schema.get_field_index(target), pa.field(target, pa.list_(pa.float64())))
+    output = replace(output, schema=with_recipe(schema, made))
+    return replace(output.write("Hiding the labels", pieces), columns=[]), made
+
+
+def _check_names(source: Source, target: str, truth_column: str | None, front: FrontEnd) -> None:
+    check_columns([target], source.schema.names, source)
+    option = front.option("truth_column")
+    if truth_column is not None and not truth_column.strip():
+        raise ParameterError(f"{option} needs a name, or leave it out; it was given an empty one.")
+    if truth_column in source.schema.names:
+        raise ParameterError(f"{option} {truth_column}: {source} has a column of that name; choose another.")
+
+
+def _labels(table: pa.Table, target: str, source: Source) -> NDArray[np.float64]:
+    try:
+        return read_target(table, target, source, place_in(source, 0))
+    except DataError as error:
+        raise CandidateError(str(error)) from None
+
+
+def _features(table: pa.Table, target: str, mechanism: str) -> NDArray[np.float64] | None:
+    if not MECHANISMS[mechanism].uses_features:
+        return None
+    return encode(dataset_of(table, target), np.arange(table.num_rows))

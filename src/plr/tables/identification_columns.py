@@ -1,0 +1,100 @@
+"""Which candidate of each row is true, as columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plr.candidates import CandidateSets
+from plr.identification import DOUBTFUL, SETTLED, Identification
+
+__all__ = ["MostDoubtful", "count_doubt", "doubt_of", "identification_columns", "identification_fields"]
+
+# Rows beyond those asked for that may wait until they are sorted out.
+_SPARE = 20_000
+
+
+def identification_fields(target: Sequence[str]) -> list[pa.Field]:
+    """Return the columns that say which candidate is true."""
+    fields = [pa.field("value", pa.float64()), pa.field("probability", pa.float64()), pa.field("index", pa.int64())]
+    return [*fields, *([pa.field("source", pa.string())] if len(target) > 1 else [])]
+
+
+def identification_columns(
+    found: Identification | None, sets: CandidateSets, target: Sequence[str], rows: int
+) -> dict[str, pa.Array]:
+    """Return the columns that say which candidate is true, empty for rows that had none; None where all had none."""
+    if found is None:
+        return {field.name: pa.nulls(rows, field.type) for field in identification_fields(target)}
+    kept = np.arange(rows) if sets.kept is None else sets.kept
+    # Where candidates come from several columns and cells are empty, the place in the row is not the column.
+    flat = sets.offsets[:-1] + found.index
+    index = found.index if sets.slots is None or len(target) == 1 else sets.slots[flat]
+    columns: dict[str, Any] = {"value": found.value, "probability": found.probability, "index": index}
+    if len(target) > 1:
+        columns["source"] = np.array(target, dtype=object)[index]
+    places = np.full(rows, -1)
+    places[kept] = np.arange(len(kept))
+    take = pa.array(places, mask=places < 0)
+    return {field.name: pa.array(columns[field.name], field.type).take(take) for field in identification_fields(target)}
+
+
+class MostDoubtful:
+    """Keeps the rows whose answers are least probable, of all that it is given; of equals, the first.
+
+    Parameters
+    ----------
+    most : int
+        How many to keep.
+    name : str
+        The column of probabilities; rows where it is empty are never kept.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most, self._name = most, name
+        self._parts: list[pa.Table] = []
+        self._worst: float | None = None
+
+    def add(self, table: pa.Table) -> None:
+        """Look at some rows."""
+        there = pc.is_valid(table[self._name])
+        if self._worst is not None:
+            there = pc.and_kleene(there, pc.less(table[self._name], self._worst))
+        chosen = table.filter(there)
+        if chosen.num_rows:
+            self._parts.append(chosen)
+        if sum(part.num_rows for part in self._parts) > 2 * self._most + _SPARE:
+            self._parts = [self.table(chosen.schema)]
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """Return what is kept, the most doubtful first; the schema says the columns where there is nothing."""
+        if not self._parts:
+            return schema.empty_table()
+        every = pa.concat_tables(self._parts)
+        order = np.argsort(every[self._name].to_numpy(), kind="stable")[: self._most]
+        kept = every.take(pa.array(order))
+        if kept.num_rows == self._most:
+            self._worst = kept[self._name][-1].as_py()
+        return kept
+
+
+def count_doubt(found: Identification, sets: CandidateSets) -> dict[str, int]:
+    """Count the rows with several candidates by how sure it is which one is true."""
+    several = sets.unique().sizes > 1
+    sure = found.probability[several]
+    return {
+        "rows_with_several": int(several.sum()),
+        "settled": int((sure >= SETTLED).sum()),
+        "likely": int(((sure >= DOUBTFUL) & (sure < SETTLED)).sum()),
+        "doubtful": int((sure < DOUBTFUL).sum()),
+    }
+
+
+def doubt_of(counts: Mapping[str, float]) -> dict[str, Any]:
+    """Return the counts of `count_doubt`, perhaps added up, as they are told to programs."""
+    told = {name: int(counts.get(name, 0)) for name in ("rows_with_several", "settled", "likely", "doubtful")}
+    return {**told, "settled_from": SETTLED, "doubtful_below": DOUBTFUL}

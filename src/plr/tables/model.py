@@ -1,0 +1,612 @@
+"""`TableModel`: a regressor together with what it knows about the table it was fitted to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from plr.columns.features import Features
+from plr.errors import EmptySetError, NotFittedError, ParameterError
+from plr.persistence import save_model
+from plr.regressor import PartialLabelRegressor
+from plr.sources.folder import open_source
+from plr.sources.source import Batch, Source
+from plr.tables.evaluation import evaluate
+from plr.tables.fitting import FitSummary, fit_table
+from plr.tables.front_end import PYTHON, FrontEnd
+from plr.tables.identification_columns import (
+    MostDoubtful,
+    count_doubt,
+    identification_columns,
+    identification_fields,
+)
+from plr.tables.roles import check_columns, split_columns
+from plr.tables.row_digests import table_digest
+from plr.tables.rows import RowReader, place_in, read_sets
+from plr.tables.writing import Done, TableOutput, digest_of, what_is_read
+
+if TYPE_CHECKING:
+    from plr.streaming.engine import Engine
+    from plr.tables.fitting import Prepared
+
+__all__ = ["TableModel", "open_identified", "restore"]
+
+Floats = NDArray[np.float64]
+Columns = str | Sequence[str] | None
+
+
+class TableModel:
+    """A model of a table: what each column is, and a `PartialLabelRegressor` of the features made of them.
+
+    Numbers, dates, categories and missing values are understood. What was decided about a column when the model was
+    fitted is applied to every later table, so that new tables are given as they are: as a path, or as a frame. It is
+    what ``plr fit`` writes, and what `plr.load_model` returns for such a file.
+
+    Parameters
+    ----------
+    regressor : PartialLabelRegressor, optional
+        Fitted by `fit`, in place.
+    **parameters
+        Parameters of a new `PartialLabelRegressor`, where none is given.
+
+    Attributes
+    ----------
+    regressor : PartialLabelRegressor
+    features : Features or None
+        What becomes of each column; None where the regressor was fitted without a table.
+    target, aside : tuple of str
+        The columns of candidates, and all columns that are no features.
+    truth : str or None
+        The column of true labels, where there was one.
+    description : dict
+        What the model file says about the table, as plain values.
+    summary : FitSummary or None
+        What `fit` came to; None for a model that was loaded.
+
+    Notes
+    -----
+    A table is a path to a file (CSV, Parquet, Feather, JSON Lines; the ending says which) or to a folder of Parquet
+    files, which need not fit in memory; or a frame of pandas or Polars, a table of Arrow's, or a dictionary of columns.
+
+    Examples
+    --------
+    >>> import plr
+    >>> train = {
+    ...     "size": [20, 35, 50, 62, 80, 95, 110, 130],
+    ...     "sold": ["2024-01-05", "2024-02-11", "2024-03-02", "2024-03-30"] * 2,
+    ...     "price": ["40|400", "70|7", "100|10", "124", "160|1600", "190|19", "220|22", "260"],
+    ... }
+    >>> model = plr.TableModel(learner="linear", random_state=0).fit(train, target="price")
+    >>> model.predict({"size": [100, 55], "sold": ["2024-02-01", "2024-03-01"]}).round(0)
+    array([200., 110.])
+    >>> model.identify({**train, "sold": [None] * 8})["value"].to_pylist()[:4]
+    [40.0, 70.0, 100.0, 124.0]
+    """
+
+    def __init__(self, regressor: PartialLabelRegressor | None = None, **parameters: Any) -> None:
+        if regressor is not None and parameters:
+            raise ParameterError("Give a regressor, or parameters for a new one, not both.")
+        self.regressor = PartialLabelRegressor(**parameters) if regressor is None else regressor
+        self.features: Features | None = None
+        self.target: tuple[str, ...] = ()
+        self.aside: tuple[str, ...] = ()
+        self.truth: str | None = None
+        self.description: dict[str, Any] = {}
+        self.path: Path | None = None
+        self.summary: FitSummary | None = None
+
+    def __repr__(self) -> str:
+        return f"TableModel({self.regressor!r})"
+
+    @property
+    def name(self) -> str:
+        """What messages call it: its file, where it was loaded from one."""
+        return "The model" if self.path is None else str(self.path)
+
+    @property
+    def fingerprint(self) -> str | None:
+        """What tells the files of training from others, where they were read in batches."""
+        found = self.description.get("fingerprint")
+        return found if isinstance(found, str) else None
+
+    @property
+    def diagnosis(self) -> dict[str, str] | None:
+        """What was found about the data the model was fitted to, as plain values; None where nothing was."""
+        return None if self.regressor.diagnosis_ is None else self.regressor.diagnosis_.told()
+
+    @property
+    def caution(self) -> str:
+        """Why the data that the model was fitted to cannot tell which candidates are true; empty where it can."""
+        return "" if self.regressor.diagnosis_ is None else self.regressor.diagnosis_.caution
+
+    def fit(
+        self,
+        data: Any,
+        target: Columns,
+        *,
+        ignore: Columns = None,
+        truth: str | None = None,
+        prior: Columns = None,
+        weights: str | None = None,
+        groups: str | None = None,
+        drop_empty: bool = False,
+        intervals: bool = True,
+        identify: bool = False,
+        in_batches: bool | None = None,
+        scratch: Path | None = None,
+        engine: Engine | None = None,
+        options: Mapping[str, Any] | None = None,
+        check: Callable[[Prepared], None] | None = None,
+        save: Callable[[TableModel], None] | None = None,
+        front: FrontEnd = PYTHON,
+    ) -> TableModel:
+        """Fit the model to a table.
+
+        Parameters
+        ----------
+        data : path, frame or Source
+        target : str or sequence of str
+            The column of candidate sets, such as lists, or texts like ``12.5|13.1``; or several columns with one
+            candidate each.
+        ignore : str or sequence of str, optional
+            Columns that are no features.
+        truth : str, optional
+            The column of true labels, if there is one; it is left out of the features.
+        prior : str or sequence of str, optional
+            The columns that say how likely each candidate is, in the form of the target.
+        weights, groups : str, optional
+            The columns of sample weights, and of groups whose rows stay together where folds are made.
+        drop_empty : bool, default=False
+            Leave out rows without a candidate; otherwise they are an error.
+        intervals : bool, default=True
+            Calibrate intervals, which takes about as long as the fit.
+        identify : bool, default=False
+            Fit the folds that `identify` of the training rows needs, where the learner has not made them on the way.
+        in_batches : bool, optional
+            Read Parquet files in batches, so that they need not fit in memory; by default folders of 256 MiB and more
+            are. The learner is then ``mlp``, ``linear`` or a torch module.
+        scratch : path, optional
+            Folder for the shuffled copy of the rows that training in batches needs, removed afterwards; one that a
+            stopped fit left behind is resumed from. By default a temporary folder.
+        engine : Engine, optional
+            Where training in batches is done: here, unless given.
+        options : mapping, optional
+            How the fit was asked for, as plain values, to be kept in the model file.
+        check : callable, optional
+            Called before training with what was prepared, to refuse it.
+        save : callable, optional
+            Called with the fitted model before ``scratch`` is removed.
+        front : FrontEnd
+            What is told about progress and columns.
+
+        Returns
+        -------
+        self
+        """
+        asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights}
+        fitted = fit_table(
+            self.regressor,
+            data,
+            {**asked, "groups": groups},
+            drop_empty=drop_empty,
+            intervals=intervals,
+            identify=identify,
+            in_batches=in_batches,
+            scratch=scratch,
+            engine=engine,
+            check=check,
+            save=None if save is None else lambda found: save(self._take(found, options)),
+            front=front,
+        )
+        return self._take(fitted, options)
+
+    def _take(self, fitted: FitSummary, options: Mapping[str, Any] | None) -> TableModel:
+        roles = fitted.roles
+        self.features, self.target, self.aside = fitted.features, tuple(roles.target), tuple(roles.aside)
+        self.truth = roles.truth[0] if roles.truth else None
+        self.description = {**fitted.describe(), "options": dict(options or {})}
+        self.path, self.summary = None, fitted
+        return self
+
+    def predict(self, data: Any) -> Floats:
+        """Return one prediction per row.
+
+        Parameters
+        ----------
+        data : path, frame or Source
+            With the columns of the training table; others are ignored.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        source = open_source(data)
+        reader = RowReader(self._fitted(), source)
+        parts = [self.regressor.predict(reader.read_batch(batch)) for batch in source.batches()]
+        return np.concatenate(parts)
+
+    def predict_interval(self, data: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
+        """Return an interval around each prediction, as `PartialLabelRegressor.predict_interval` does.
+
+        Parameters
+        ----------
+        data : path, frame or Source
+        coverage : float, default=0.9
+            The share of new rows whose true label is to be in its interval.
+        method : {"sharp", "guaranteed"}, default="sharp"
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+        """
+        source = open_source(data)
+        reader = RowReader(self._fitted(), source)
+        parts = [
+            self.regressor.predict_interval(reader.read_batch(batch), coverage, method) for batch in source.batches()
+        ]
+        return np.concatenate(parts)
+
+    def identify(self, data: Any = None, *, target: Columns = None, prior: Columns = None) -> pa.Table:
+        """Say which candidate of each row is the true one, and how sure that is.
+
+        Parameters
+        ----------
+        data : path, frame or Source, optional
+            With candidates, and the columns of the training table. Without it, the rows of training, each judged by
+            models that have not seen it.
+        target, prior : str or sequence of str, optional
+            The columns of candidates, and of how likely each is; as in training, unless given.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: ``value``, ``probability`` and ``index`` (counted from 0) of the likeliest candidate, and
+            ``source``, the column it came from, where each candidate has a column of its own. Empty cells where there
+            is no candidate.
+        """
+        if data is None:
+            trained = self._training_rows()
+            assert trained.sets is not None
+            found = self.regressor.identify()
+            return pa.table(identification_columns(found, trained.sets, self.target, trained.source.rows))
+        source = open_source(data)
+        columns = _Identifying(self._fitted(), source, target, prior, PYTHON)
+        return pa.concat_tables(pa.table(columns(batch)[0]) for batch in source.batches())
+
+    def evaluate(
+        self,
+        data: Any,
+        truth: str | None = None,
+        *,
+        target: Columns = None,
+        prior: Columns = None,
+        interval: float = 0.9,
+        front: FrontEnd = PYTHON,
+    ) -> dict[str, Any]:
+        """Compare predictions with true labels and, where there are candidates, choices with the true ones.
+
+        Parameters
+        ----------
+        data : path, frame or Source
+        truth : str, optional
+            The column of true labels, as in training unless given; rows where it is empty are left out.
+        target, prior : str or sequence of str, optional
+            As of `identify`.
+        interval : float, default=0.9
+            Share of true labels that intervals are to hold.
+        front : FrontEnd
+
+        Returns
+        -------
+        dict
+            Plain values: ``rmse``, ``mae``, ``r2`` and more. Rows of training are judged by models that have not seen
+            them, where such are known, and counted in ``rows_trained_on``.
+        """
+        asked = {"truth": truth, "target": target, "prior": prior}
+        return evaluate(self._fitted(), open_source(data), asked, interval, front)
+
+    def save(
+        self, path: str | os.PathLike[str], *, page: Mapping[str, Any] | None = None, training_rows: bool = True
+    ) -> None:
+        """Write the model to a file that `plr.load_model` and the command line read.
+
+        Parameters
+        ----------
+        path : path
+            Replaced if it exists.
+        page : mapping, optional
+            What ``plr report`` shows of the training rows.
+        training_rows : bool, default=True
+            As of `plr.save_model`.
+        """
+        extra: dict[str, Any] = {} if self.features is None else {"table": self.description}
+        if page is not None:
+            extra["page"] = dict(page)
+        save_model(self._fitted().regressor, path, extra=extra, training_rows=training_rows)
+
+    def write_predictions(
+        self,
+        data: Any,
+        out: Path | None = None,
+        *,
+        interval: float | None = None,
+        guaranteed: bool = False,
+        prefix: str = "",
+        cells: bool = False,
+        front: FrontEnd = PYTHON,
+    ) -> Done:
+        """Write a table with predictions beside its columns.
+
+        Parameters
+        ----------
+        data : path, frame or Source
+        out : path, optional
+            A file, whose ending says the format; for a folder also a folder, of as many files, in which a run that was
+            stopped is resumed. Without it, CSV on stdout.
+        interval : float, optional
+            Also write lower and upper ends that hold this share of the true values.
+        guaranteed : bool, default=False
+            Make them so wide that they hold even if the worst candidate is true.
+        prefix : str
+            Put before the names of the new columns.
+        cells : bool, default=False
+            Return the new cells in place of writing them, where ``out`` is not given.
+        front : FrontEnd
+        """
+        if guaranteed and interval is None:
+            raise ParameterError(
+                f"{front.option('guaranteed')} is about intervals; say how sure they are to be, such as "
+                f"{front.option('interval', 0.9)}."
+            )
+        if interval is not None and not 0 < interval < 1:
+            raise ParameterError(
+                f"{front.option('interval')} must be above 0 and below 1, such as 0.9; got {interval:g}."
+            )
+        if interval is not None and self._fitted().regressor.calibration_ is None:
+            raise NotFittedError(
+                f"{self.name} cannot give intervals, since it was fitted without; fit it again, by plr fit without "
+                "--no-intervals, or call calibrate() before it is saved."
+            )
+        source = open_source(data)
+        names = [prefix + name for name in ("prediction", *(("lower", "upper") if interval is not None else ()))]
+        fields = [pa.field(name, pa.float64()) for name in names]
+        made = self._made("predict", source, {"interval": interval, "guaranteed": guaranteed, "prefix": prefix})
+        output = TableOutput.open(source, out, fields, made, written=not cells or out is not None, front=front)
+        reader = RowReader(self, source)
+
+        def columns(batch: Batch) -> tuple[dict[str, Floats], dict[str, float]]:
+            X = reader.read_batch(batch)
+            made = [self.regressor.predict(X)]
+            if interval is not None:
+                method = "guaranteed" if guaranteed else "sharp"
+                made += list(self.regressor.predict_interval(X, interval, method=method).T)
+            return dict(zip(names, made, strict=True)), {}
+
+        done = (output.collect if cells and out is None else output.map)("Predicting", columns)
+        self._tell(done, reader, front)
+        return done
+
+    def write_identified(
+        self,
+        data: Any = None,
+        out: Path | None = None,
+        *,
+        target: Columns = None,
+        prior: Columns = None,
+        doubtful: int | None = None,
+        prefix: str = "",
+        cells: bool = False,
+        front: FrontEnd = PYTHON,
+    ) -> Done:
+        """Write a table with the likeliest candidate of each row beside its columns, as `identify` finds it.
+
+        Parameters
+        ----------
+        data, target, prior
+            As of `identify`.
+        out, prefix, cells, front
+            As of `write_predictions`.
+        doubtful : int, optional
+            Write only this many rows, the most doubtful first, each with its number.
+        """
+        if data is None:
+            found = self._training_rows()
+            output = open_identified(found.source, out, self.target, prefix, front=front)
+            new = {prefix + name: column.combine_chunks() for name, column in _named_columns(self.identify())}
+            return output.map("Writing", lambda _: (new, {}))
+        source = open_source(data)
+        columns = _Identifying(self._fitted(), source, target, prior, front, numbered=doubtful is not None)
+        made = self._made("identify", source, {"target": columns.target, "prior": columns.prior, "prefix": prefix})
+        written, numbered = not cells or out is not None, doubtful is not None
+        output = open_identified(
+            source, out, columns.target, prefix, made, written=written, numbered=numbered, front=front
+        )
+        if doubtful is not None and output.is_folder:
+            raise ParameterError(
+                f"{front.option('doubtful')} writes one table; let -o name a file, such as {out}.parquet."
+            )
+
+        def named(batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
+            new, counts = columns(batch)
+            return {prefix + name: values for name, values in new.items()}, counts
+
+        if doubtful is not None:
+            chosen = MostDoubtful(doubtful, prefix + "probability")
+            counts = output.scan("Identifying", named, chosen.add)
+            table = chosen.table(output.schema)
+            names = [added.name for added in output.fields]
+            done = Done(source, output.out, table.num_rows, names, len(source.files), counts=counts)
+        else:
+            done = (output.collect if cells and out is None else output.map)("Identifying", named)
+        without = int(done.counts.get("without", 0))
+        if without == source.rows:
+            raise columns.nothing()
+        if without:
+            front.note(
+                f"{without:,} of {source.rows:,} rows have no candidate and get no answer."
+                if source.in_batches
+                else f"{without} of {source.rows} rows have no candidate and get no answer."
+            )
+        self._tell(done, columns.reader, front)
+        if columns.seen:
+            front.note(
+                "Note: the model was trained on these rows and has seen their candidates; plr fit --identified OUT "
+                "judges each row by models that have not."
+            )
+        elif self.fingerprint is not None and self.fingerprint == source.fingerprint():
+            front.note(
+                "Note: the model was trained on this very folder and has seen these candidates, which matters little "
+                "where rows are many."
+            )
+        if doubtful is None:
+            return done
+        if cells and out is None:
+            done.cells.update({name: table[name].to_pylist() for name in names})
+        else:
+            output.write_one(table.cast(output.schema))
+        return done
+
+    def prior_columns(self, source: Source, asked: Columns, target: Columns, front: FrontEnd = PYTHON) -> list[str]:
+        """Return the columns of priors: those asked for, or those of training where the candidates are those, too."""
+        names = source.schema.names
+        if asked is not None:
+            return split_columns(asked, names, source)
+        roles = self.description.get("roles")
+        trained = roles.get("prior") if isinstance(roles, dict) else None
+        if not trained:
+            return []
+        known = [trained] if trained in names else [name.strip() for name in str(trained).split(",")]
+        if target is None and set(known) <= set(names):
+            front.note(f"How likely each candidate is beforehand: {trained!r}, as in training.")
+            return known
+        front.note(
+            f"Note: the model was trained with the prior {trained!r}, which is not used here; name it with "
+            f"{front.option('prior')}."
+        )
+        return []
+
+    def target_columns(self, source: Source, asked: Columns, front: FrontEnd = PYTHON) -> list[str]:
+        """Return the columns of candidates: those asked for, or those of training."""
+        names = source.schema.names
+        columns = split_columns(asked, names, source) or list(self.target)
+        if not columns:
+            raise ParameterError(
+                f"{self.name} does not say which column holds the candidates; name it with {front.option('target')}."
+            )
+        absent = [name for name in columns if name not in names]
+        if absent and asked is None:
+            raise ParameterError(
+                f"{source} lacks {', '.join(map(repr, absent))}, which held the candidates in training; name "
+                f"{'it' if len(columns) == 1 else 'the columns'} with {front.option('target')}."
+            )
+        check_columns(columns, names, source)
+        return columns
+
+    def was_fitted_to(self, X: Any, sets: Any) -> bool:
+        """Return whether these are the rows of training, in their order."""
+        digest = self.description.get("digest")
+        return isinstance(digest, str) and isinstance(X, pa.Table) and table_digest(X, sets) == digest
+
+    def _fitted(self) -> TableModel:
+        self.regressor._check_fitted()
+        return self
+
+    def _training_rows(self) -> FitSummary:
+        if self.summary is None or self.summary.sets is None:
+            raise NotFittedError(
+                "The training rows are not kept with a model that was loaded or fitted in batches; give the rows."
+            )
+        return self.summary
+
+    def _made(self, verb: str, source: Source, options: Mapping[str, Any]) -> dict[str, Any]:
+        read = {**options, "read": what_is_read(source)}
+        return {"verb": verb, "model": digest_of(self.path) if source.in_batches else None, "options": read}
+
+    def _tell(self, done: Done, reader: RowReader, front: FrontEnd) -> None:
+        """Say what was ignored or mended, unless nothing was read."""
+        if done.files_skipped < done.files:
+            for text in reader.notes():
+                front.note(text)
+
+
+class _Identifying:
+    """Makes the columns that say which candidates are true, of one batch after another."""
+
+    def __init__(
+        self,
+        model: TableModel,
+        source: Source,
+        target: Columns,
+        prior: Columns,
+        front: FrontEnd,
+        *,
+        numbered: bool = False,
+    ) -> None:
+        self.target = model.target_columns(source, target, front)
+        self.prior = model.prior_columns(source, prior, target, front)
+        self.reader = RowReader(model, source, [*self.target, *self.prior])
+        self.seen = False
+        self._model, self._source, self._numbered = model, source, numbered
+
+    def nothing(self) -> EmptySetError:
+        return EmptySetError(f"{self._source}: no row has a candidate in {', '.join(map(repr, self.target))}.")
+
+    def __call__(self, batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
+        table, place = batch.table, place_in(self._source, batch.first)
+        sets = read_sets(table, self.target, self._source, place, self.prior)
+        counts: dict[str, float] = {"without": table.num_rows - len(sets)}
+        found = None
+        if len(sets):
+            kept = sets.kept
+            if kept is not None:
+                table, place = table.take(pa.array(kept)), place_in(self._source, batch.first + kept)
+            X = self.reader.read(table, place)
+            found = self._model.regressor.identify(X, sets)
+            counts |= count_doubt(found, sets)
+            self.seen = batch.table.num_rows == self._source.rows and self._model.was_fitted_to(X, sets)
+        elif table.num_rows == self._source.rows:
+            raise self.nothing()
+        rows = batch.table.num_rows
+        new = identification_columns(found, sets, self.target, rows)
+        return ({"row": np.arange(batch.first, batch.first + rows)} if self._numbered else {}) | new, counts
+
+
+def open_identified(
+    source: Source,
+    out: Path | None,
+    target: Sequence[str],
+    prefix: str = "",
+    made: Mapping[str, Any] | None = None,
+    *,
+    written: bool = True,
+    numbered: bool = False,
+    front: FrontEnd = PYTHON,
+) -> TableOutput:
+    """Open the output of `TableModel.write_identified`, or refuse it."""
+    fields = [*([pa.field("row", pa.int64())] if numbered else []), *identification_fields(target)]
+    fields = [added.with_name(prefix + added.name) for added in fields]
+    return TableOutput.open(source, out, fields, made or {}, written=written, front=front)
+
+
+def _named_columns(table: pa.Table) -> list[tuple[str, pa.ChunkedArray]]:
+    return list(zip(table.column_names, table.columns, strict=True))
+
+
+def restore(regressor: PartialLabelRegressor, written: Mapping[str, Any], path: Path | None = None) -> TableModel:
+    """Return the model of a table from what its file says about the table; a file may come from anywhere."""
+    model = TableModel(regressor)
+    model.path, model.description = path, dict(written)
+    model.features = Features.from_dict(written.get("features"))
+    model.target, model.aside = _texts(written.get("target")), _texts(written.get("aside"))
+    model.truth = written.get("truth") if isinstance(written.get("truth"), str) else None
+    return model
+
+
+def _texts(written: Any) -> tuple[str, ...]:
+    return tuple(entry for entry in written if isinstance(entry, str)) if isinstance(written, list) else ()
