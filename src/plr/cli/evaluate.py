@@ -244,7 +244,7 @@ class Comparison:
 
     def _judge(self, X: Any, sets: CandidateSets | None) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Predict rows and their noise scales; those of training by models that had not seen them, where known."""
-        prediction, relative = self._trained.model._judge(X, scale=True)
+        prediction, relative = self._trained.model._predict_with_scale(X)
         if self._seen is None:
             return prediction, relative
         trained = self._seen.find(X, sets)

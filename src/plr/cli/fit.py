@@ -241,7 +241,6 @@ def fit(
     from plr.errors import ParameterError
     from plr.learners.committee import FittedCommittee
     from plr.persistence import check_savable
-    from plr.training import effort_of_folds
 
     watch = Watch()
     check_different(**{"DATA": data, "--out": out, "--identified": identified})
@@ -310,13 +309,13 @@ def fit(
             f"predicts alone."
         )
     found = None
-    if identified is not None or getattr(model.model_, "out_of_fold", None) is not None:
+    if identified is not None or model.model_.out_of_fold is not None:
         with working("Identifying"):
             found = model.identify()
     if intervals:
         with working("Measuring how far off predictions are"):
             model.calibrate()
-        if lower := effort_of_folds(model.learner_, model.model_):
+        if lower := model.learner_.effort_of_folds(model.model_):
             note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
     model._row_digests = row_digests(X, sets)
     doubt = None if found is None else count_doubt(found, sets)

@@ -227,7 +227,7 @@ def _about_table(
     importance = content.importance
     if importance is None and isinstance(X, pa.Table):
         importance = _importance(trained.model, X, trained.features, 0)
-    relative = trained.model._judge(X, scale=True)[1] if trained.model.calibration_ is not None else None
+    relative = trained.model._predict_with_scale(X)[1] if trained.model.calibration_ is not None else None
     shown, naming = _naming_columns(table, trained.features, [], importance)
     rows = make_rows(
         sets,

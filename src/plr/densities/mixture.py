@@ -15,8 +15,8 @@ from plr.contracts import Task
 from plr.densities.models import DensityModel, FittedModel, Problem
 from plr.errors import ConvergenceWarning
 from plr.folds import make_folds
-from plr.preprocessing.encoding import Encoding, learn_encoding
-from plr.preprocessing.scaling import Affine, learn_target, rescaled
+from plr.preprocessing.features import Encoding
+from plr.preprocessing.scaling import Affine
 from plr.threads import one_blas_thread
 from plr.weighting.rule import thread_count
 
@@ -94,7 +94,7 @@ class Mixture:
     @one_blas_thread()
     def heights(self, X: Floats) -> Floats:
         """Return each row's density at the knots, of area one between them."""
-        rows = encoded(self.encoding, X)
+        rows = np.clip(self.encoding.apply(X), -_FARTHEST, _FARTHEST)
         return self.mix([model.heights(rows) for model in self.models], len(rows))
 
     def mix(self, heights: Sequence[Floats], rows: int) -> Floats:
@@ -133,14 +133,14 @@ class Estimate:
         Each candidate's share; those of a row sum to one.
     log_likelihood : float
         Mean of log Σ prior · p / q over the training rows; 0 where nothing could be held out.
-    unseen : tuple of ndarray, or None
+    out_of_fold : tuple of ndarray, or None
         Each model's densities of the training rows at its bin centres; None where nothing could be held out.
     """
 
     mixture: Mixture
     weights: Floats
     log_likelihood: float
-    unseen: tuple[Floats, ...] | None
+    out_of_fold: tuple[Floats, ...] | None
 
 
 @one_blas_thread()
@@ -150,15 +150,14 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
     weight = np.where(weight > _NO_WEIGHT * weight.max(), weight, 0.0)
     heavy = np.flatnonzero(weight)
     weight = weight / weight[heavy].mean()
+    prepared = task.preprocess()
     task = replace(task, sample_weight=None if task.sample_weight is None else weight)
-    target = learn_target(task.S, task.sample_weight, active=True, single_precision=False)
-    S = rescaled(task.S, target)
-    encoding = learn_encoding(task.X, task.categorical, task.sample_weight)
+    S, target = prepared.sets, prepared.target
     low, high = float(S.values.min()), float(S.values.max())
     log_q, background = _false_labels(task, S, target, high - low)
     folds = make_folds(task, cv)
     problem = Problem(
-        X=encoded(encoding, task.X),
+        X=np.clip(prepared.features, -_FARTHEST, _FARTHEST),
         S=S,
         weight=weight,
         folds=folds or [(heavy, np.arange(len(S)))],
@@ -179,11 +178,11 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
         if task.callback is not None:
             likelihood = np.log(np.maximum(_row_sums(ratios[-1], S), _TINY))
             task.callback(number + 1, len(models), -float(np.average(likelihood, weights=weight)))
-    fitted, unseen = tuple(fit for fit, _ in found), tuple(heights for _, heights in found)
+    fitted, held_out = tuple(fit for fit, _ in found), tuple(heights for _, heights in found)
     outside = 1.0 / (len(heavy) + 1)
 
     def mixture(shares: Floats) -> Mixture:
-        return Mixture(fitted, shares, background, low, high, outside, encoding, target)
+        return Mixture(fitted, shares, background, low, high, outside, prepared.encoding, target)
 
     if not folds or not found:
         # One row, or one group: no model may judge its candidates.
@@ -198,12 +197,7 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
     total = _row_sums(mixed, S)
     weights = S.prior_or_uniform * mixed / total[S.row_index]
     score = float(np.average(np.log(total), weights=weight) + np.log1p(-outside))
-    return Estimate(mixture(shares), weights, score, unseen)
-
-
-def encoded(encoding: Encoding, X: Floats) -> Floats:
-    """Return features as the models take them."""
-    return np.clip(encoding.apply(X), -_FARTHEST, _FARTHEST)
+    return Estimate(mixture(shares), weights, score, held_out)
 
 
 def _units(task: Task, cv: object) -> NDArray[np.int64] | None:

@@ -87,12 +87,3 @@ class DensityModel(Protocol):
     def fit(self, problem: Problem) -> tuple[FittedModel, Floats]:
         """Fit; also return each training row's density, at the bin centres, by what was fitted without the row."""
         ...
-
-
-def average_folds(folds: Folds, parts: list[Floats], rows: int) -> Floats:
-    """Put together what was found for the test rows of each fold; a row in several gets the mean."""
-    total, times = np.zeros((rows, parts[0].shape[1])), np.zeros(rows)
-    for (_, test), part in zip(folds, parts, strict=True):
-        total[test] += part
-        times[test] += 1
-    return total / times[:, None]

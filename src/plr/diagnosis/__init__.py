@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -150,13 +151,18 @@ def diagnose_fit(task: Task, prediction: Floats, probabilities: Floats) -> Diagn
     except (PlrError, TypeError, ValueError):
         # Of texts and images, the prediction is what can be looked at: twins are functions of it too.
         matrix, categorical = prediction[:, None], ()
-    sets = task.S
+    sets, known = task.S, task.preprocessing if task.sample_weight is None else None
     if not counts.all():
         chosen = np.flatnonzero(counts)
         probabilities = probabilities[counts[sets.row_index]]
         matrix, sets = matrix[chosen], sets[chosen]
     rows = int(np.clip(_MOST_CELLS // max(matrix.shape[1], 1), 500, _ROWS))
-    return diagnose(_task(matrix, sets, categorical, 0), rows=rows, probabilities=probabilities, quick=True)
+    return diagnose(
+        replace(_task(matrix, sets, categorical, 0), preprocessing=known),
+        rows=rows,
+        probabilities=probabilities,
+        quick=True,
+    )
 
 
 def as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
@@ -182,8 +188,6 @@ def _task(X: Floats, S: CandidateSets, categorical: tuple[int, ...], seed: int) 
 
 
 def _sample(task: Task, S: CandidateSets, rows: int, random: np.random.Generator) -> Task:
-    from dataclasses import replace
-
     if len(S) <= rows:
         return replace(task, S=S)
     chosen = np.sort(random.permutation(len(S))[:rows])

@@ -24,7 +24,6 @@ from plr.report.model_made import made
 from plr.report.model_page import ModelContent
 from plr.report.model_table import rows_section
 from plr.report.truths import NEVER_AMONG, promises_too_much
-from plr.training import effort_of_folds
 
 __all__ = ["sections_of"]
 
@@ -323,7 +322,7 @@ def belief(content: ModelContent) -> Markup:
             "against a model fitted without it. It is measured, not guaranteed; a standard error is taken off, to be "
             "careful."
         )
-        lower = effort_of_folds(content.model.learner_, content.model.model_)
+        lower = content.model.learner_.effort_of_folds(content.model.model_)
         if lower is not None:
             caption += f" These models are fitted with less effort than the one here: {lower}."
         if checks is not None and checks.covered is not None:

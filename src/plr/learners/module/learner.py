@@ -159,6 +159,10 @@ class Module(Learner):
         self.threads = threads
         self.loader = loader
 
+    def for_folds(self, task: Task) -> Learner:
+        """Return the learner without its checkpoint, which is of the training on all rows."""
+        return super().for_folds(task).set_params(checkpoint=None)
+
     def fit(self, task: Task) -> FittedModule:
         """Fit the module to the task."""
         import plr.torch  # noqa: F401  says which extra to install where there is no PyTorch
