@@ -53,7 +53,7 @@ def test_the_prediction_is_the_mean_of_both(default):
     X, _, _, _ = made_up(250)
     model = default.model_
     rows = model.encoding.apply(X)
-    both = [member.predict(rows) for member in (model.process, model.trees)]
+    both = [model.process.predict(X), model.trees.predict(rows)]
     assert model.share == 0.5
     assert_allclose(model.predict(X), np.mean(both, axis=0))
     assert not np.allclose(*both, atol=1e-3)

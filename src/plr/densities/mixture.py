@@ -156,57 +156,49 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
     low, high = float(S.values.min()), float(S.values.max())
     log_q, background = _false_labels(task, S, target, high - low)
     folds = make_folds(task, cv)
+    units = None
+    if folds and isinstance(cv, Integral):
+        # Rows or groups may be left out at random, unless the user says which folds are to be left out.
+        units = np.arange(len(S)) if task.groups is None else np.unique(task.groups, return_inverse=True)[1]
     problem = Problem(
         X=np.clip(prepared.features, -_FARTHEST, _FARTHEST),
         S=S,
         weight=weight,
         folds=folds or [(heavy, np.arange(len(S)))],
-        units=_units(task, cv) if folds else None,
+        units=units,
         ratio=np.ones(S.values.size) if log_q is None else np.exp(log_q.max() - log_q),
-        false_density=lambda labels: np.exp(background.log(labels)),
+        background=background,
         seed=task.seed,
         threads=thread_count(task.n_jobs),
     )
     # Relative to false labels, a density says how a candidate compares with them.
     false = np.exp(background.log(S.values) if log_q is None else log_q)
-    found, ratios = [], []
+    fitted, held_out, ratios = [], [], []
     # Where all candidates are equal there is no density to speak of.
     for number, model in enumerate(models if high > low else ()):
         fit, heights = model.fit(problem)
-        found.append((fit, heights))
+        fitted.append(fit)
+        held_out.append(heights)
         ratios.append(fit.bins.at(heights, S.row_index, S.values) / false)
         if task.callback is not None:
             likelihood = np.log(np.maximum(_row_sums(ratios[-1], S), _TINY))
             task.callback(number + 1, len(models), -float(np.average(likelihood, weights=weight)))
-    fitted, held_out = tuple(fit for fit, _ in found), tuple(heights for _, heights in found)
     outside = 1.0 / (len(heavy) + 1)
-
-    def mixture(shares: Floats) -> Mixture:
-        return Mixture(fitted, shares, background, low, high, outside, prepared.encoding, target)
-
-    if not folds or not found:
-        # One row, or one group: no model may judge its candidates.
-        trust = 0.0 if not found else (1.0 - outside) / len(found)
-        shares = np.array([*[trust] * len(found), 1.0 - trust * len(found)])
-        return Estimate(mixture(shares), np.array(S.prior_or_uniform), 0.0, None)
-
-    shares = _shares(np.array([_row_sums(ratio, S) for ratio in ratios]), weight)
-    mixed = np.full(S.values.size, shares[-1])
-    for share, ratio in zip(shares, ratios, strict=False):
-        mixed += share * ratio
-    total = _row_sums(mixed, S)
-    weights = S.prior_or_uniform * mixed / total[S.row_index]
-    score = float(np.average(np.log(total), weights=weight) + np.log1p(-outside))
-    return Estimate(mixture(shares), weights, score, held_out)
-
-
-def _units(task: Task, cv: object) -> NDArray[np.int64] | None:
-    """Return what may be left out at random: rows or groups, unless the user says which folds are to be left out."""
-    if not isinstance(cv, Integral):
-        return None
-    if task.groups is None:
-        return np.arange(len(task.S))
-    return np.unique(task.groups, return_inverse=True)[1]
+    weights, score = np.array(S.prior_or_uniform), 0.0
+    if folds and fitted:
+        shares = _shares(np.array([_row_sums(ratio, S) for ratio in ratios]), weight)
+        mixed = np.full(S.values.size, shares[-1])
+        for share, ratio in zip(shares, ratios, strict=False):
+            mixed += share * ratio
+        total = _row_sums(mixed, S)
+        weights = S.prior_or_uniform * mixed / total[S.row_index]
+        score = float(np.average(np.log(total), weights=weight) + np.log1p(-outside))
+    else:
+        # One row, or one group: no model may weigh its candidates.
+        trust = (1.0 - outside) / len(fitted) if fitted else 0.0
+        shares = np.array([*[trust] * len(fitted), 1.0 - trust * len(fitted)])
+    mixture = Mixture(tuple(fitted), shares, background, low, high, outside, prepared.encoding, target)
+    return Estimate(mixture, weights, score, tuple(held_out) if folds and fitted else None)
 
 
 def _false_labels(task: Task, S: CandidateSets, target: Affine, span: float) -> tuple[Floats | None, Background]:

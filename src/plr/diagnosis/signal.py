@@ -66,7 +66,7 @@ def measure_signal(task: Task) -> Signal | None:
     if not is_clear(difference) and np.unique(S.values).size > 2:
         # Where a few candidates lie far out, all others share a few bins; their ranks are spread evenly.
         ranks = np.unique(S.values, return_inverse=True)[1].astype(np.float64)
-        by_rank = _compare(replace(task, S=CandidateSets(ranks, S.offsets, S.prior)))
+        by_rank = _compare(replace(task, S=CandidateSets._of_checked(ranks, S.offsets, S.prior)))
         if is_clear(by_rank[1]):
             weights, difference = by_rank
     several = S.sizes > 1

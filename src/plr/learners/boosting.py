@@ -212,8 +212,8 @@ class Boosting(Learner):
         )
         metric = None
         if task.validation is not None:
-            judged = rescaled(task.validation[1], target)
-            metric = Metric(judged, task.rule, monitor, scale, log_q=task.validation_log_q(target))
+            sets = rescaled(task.validation[1], target)
+            metric = Metric(sets, task.rule, monitor, scale, log_q=task.validation_log_q(target))
         with LIGHTGBM.work(settings["num_threads"]):
             trees = Trees(task, settings, categorical, objective.initial_score)
             kept, report = _grow(trees, objective, metric, first, most, patience, task.callback)
@@ -334,7 +334,7 @@ def _grow(
             callback(done + 1, most, losses[-1])
         if metric is None:
             continue
-        scores.append(trees.judge(lambda score: metric.score(score, objective.state)))
+        scores.append(trees.evaluate(lambda score: metric.score(score, objective.state)))
         if done == 0 or scores[-1] < scores[best]:
             best, kept = done, trees.count
         if done <= first or scores[-1] < scores[improved]:

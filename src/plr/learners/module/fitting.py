@@ -70,25 +70,25 @@ def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
             indexed = TaskRows(FeatureRows(reader, rows.X), rows, target, labels)
             return MapSource(indexed, settings.batch_size, seed, settings.loader, device.type == "cuda")
 
-        judges: Source | None = None
-        judged: tuple[Any, ...] = ()
+        validation: Source | None = None
+        held_out: tuple[Any, ...] = ()
         if task.validation is not None:
             rows, sets = task.validation
-            # The validation rows are judged by the density of the training rows, already scaled.
+            # The validation rows are scored by the density of the training rows, already scaled.
             log_q = task.validation_log_q(target)
-            judging = Task(rows, sets, task.rule, log_q=log_q - np.log(float(target.scale)) if log_q.size else None)
-            judges, judged = source_of(judging, None), (sets.values, sets.offsets, sets.prior)
+            scored = Task(rows, sets, task.rule, log_q=log_q - np.log(float(target.scale)) if log_q.size else None)
+            validation, held_out = source_of(scored, None), (sets.values, sets.offsets, sets.prior)
         given = (X, S.values, S.offsets, S.prior, task.sample_weight, task.log_q, task.start)
         data = TrainingData(
             source_of(task, task.seed),
-            judges,
+            validation,
             label_scale(rescaled(S, target), task.sample_weight),
             task.seed,
             numbers,
             settings.epochs // _START_SHARE if task.start is not None else 0,
             numbers.outside(task.callback),
         )
-        interface = Interface(reader, target, (*given, *judged))
+        interface = Interface(reader, target, (*given, *held_out))
         return train(learner, settings, net, device, data, task.rule.weighting, task.rule.loss, interface)
 
 

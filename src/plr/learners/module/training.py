@@ -144,7 +144,7 @@ class Training:
         """Train to the end, from the checkpoint on where there is one."""
         settings, progress, together = self._settings, self.progress, self._data.together
         if self._data.validation is not None:
-            _check_judges(self._data.validation.steps)
+            _check_validation_rows(self._data.validation.steps)
         self._take_up()
         self._good = [tensor.detach().clone() for tensor in self._changing()]
         while progress.epoch < settings.epochs and not progress.stopped:
@@ -286,7 +286,7 @@ class Training:
             rows_lost = self.criterion(prediction, batch.candidates, batch.mask, batch.prior, log_q=batch.log_q)
             total += float(rows_lost.sum())
             rows += len(prediction)
-        _check_judges(rows)
+        _check_validation_rows(rows)
         return total / rows
 
     @torch.no_grad()
@@ -299,7 +299,7 @@ class Training:
             sets.append(_sets_of(batch))
             if batch.log_q is not None:
                 densities.append(batch.log_q[batch.mask].double().numpy())
-        _check_judges(len(sets))
+        _check_validation_rows(len(sets))
         prediction, S = np.concatenate(predictions), CandidateSets.concatenate(sets)
         rule = Rule(self._noise, Squared())
         log_q = np.concatenate(densities)
@@ -362,7 +362,7 @@ class Training:
         vars(self.progress).update(state["progress"])
 
 
-def _check_judges(found: int | None) -> None:
+def _check_validation_rows(found: int | None) -> None:
     if found == 0:
         raise CandidateError("The validation dataset has no rows; give at least one, or none at all.")
 
