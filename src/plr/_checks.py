@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> Any:
     """Return X as the learner takes it, after scikit-learn's own checks, and record or compare its columns."""
-    if not hasattr(learner, "module"):
+    if not learner.takes_datasets:
         check_readable(X, FeatureTypeError, "X")
     if hasattr(X, "column_names") and hasattr(X, "validate"):
         check_buffers(X, FeatureError, "X")

@@ -178,6 +178,9 @@ class Learner(BaseEstimator):
     takes_missing = False
     """Whether X may contain NaN."""
 
+    takes_datasets = False
+    """Whether X may also be a torch dataset."""
+
     gives_row_scale = False
     """Whether it can give each row a noise scale of its own."""
 

@@ -21,6 +21,7 @@ from plr.errors import ConvergenceWarning
 from plr.losses import Squared
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.scaling import Affine, rescaled
+from plr.weighting.base import Weighting
 from plr.weighting.false_labels import FalseLabelDensity, fit_false_labels
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import NOTHING, Rule, row_sums
@@ -88,13 +89,6 @@ class NoiseModel:
         found = self._rule.evidence(centre, sets, self._state(), log_q)
         return found if log_q.size else found - self.false_labels.log_uniform(self.target)
 
-    def _with(self, state: Floats) -> NoiseModel:
-        """Return the model with the scale that was found for scaled labels."""
-        found = replace(self, scale=float(state[SCALE]) * float(self.target.scale), missing=float(state[MISSING]))
-        # Compiled once for both.
-        vars(found)["_rule"] = self._rule
-        return found
-
     def _state(self) -> Floats:
         state = self._rule.initial_state(self.scale / float(self.target.scale))
         state[MISSING] = self.missing
@@ -114,7 +108,7 @@ class NoiseModel:
 def fit_noise(
     prediction: Floats,
     S: CandidateSets,
-    weighting: Posterior | None = None,
+    weighting: Weighting | None = None,
     sample_weight: Floats | None = None,
     threads: int = 1,
     false_labels: FalseLabelDensity | None = None,
@@ -124,13 +118,20 @@ def fit_noise(
     """Estimate the noise scale that makes the candidates likeliest around given predictions.
 
     Expectation-maximisation from a wide scale: weigh the candidates, take the weighted spread, repeat until it settles;
-    with the share of rows whose truth is missing, where it is to be learned. The density of false labels is what
-    ``weighting`` asks for, unless it is given. With ``relative``, each row has so many times the scale that is
+    with the share of rows whose truth is missing, where it is to be learned. Family and density of false labels are
+    what a posterior ``weighting`` asks for, unless the density is given; other weightings have none, and the noise is
+    Student's. With ``relative``, each row has so many times the scale that is
     estimated. The result does not depend on ``threads``. Labels that are scaled already come as ``preprocessing``.
     """
     labels = preprocessing or Preprocessing(None, S, sample_weight=sample_weight)
-    model = _unfitted(labels, weighting, sample_weight, false_labels)
-    return model._with(_settle(model, *model._scaled(prediction, labels.sets, S, relative), sample_weight, threads))
+    family = weighting if isinstance(weighting, Posterior) else Posterior()
+    density = false_labels or fit_false_labels(family.false_labels, S, sample_weight=sample_weight)
+    model = NoiseModel(family, 1.0, labels.target, density)
+    state = _settle(model, *model._scaled(prediction, labels.sets, S, relative), sample_weight, threads)
+    found = replace(model, scale=float(state[SCALE]) * float(labels.target.scale), missing=float(state[MISSING]))
+    # Compiled once for both.
+    vars(found)["_rule"] = model._rule
+    return found
 
 
 def compare_predictions(
@@ -145,25 +146,14 @@ def compare_predictions(
 
     Each prediction has the noise scale that suits it best, as `fit_noise` finds it.
     """
-    model = _unfitted(preprocessing, weighting, sample_weight, false_labels)
+    density = false_labels or fit_false_labels(weighting.false_labels, preprocessing.S, sample_weight=sample_weight)
+    model = NoiseModel(weighting, 1.0, preprocessing.target, density)
     found = []
     for prediction in predictions:
         seen = model._scaled(prediction, preprocessing.sets, preprocessing.S, None)
         rows = model._rule.evidence(*seen[:2], _settle(model, *seen, sample_weight, threads), seen[2])
         found.append(float(np.average(rows, weights=sample_weight)))
     return found
-
-
-def _unfitted(
-    labels: Preprocessing,
-    weighting: Posterior | None,
-    sample_weight: Floats | None,
-    false_labels: FalseLabelDensity | None,
-) -> NoiseModel:
-    """Return a noise model whose scale is still to be found."""
-    family = Posterior() if weighting is None else weighting
-    density = false_labels or fit_false_labels(family.false_labels, labels.S, sample_weight=sample_weight)
-    return NoiseModel(family, 1.0, labels.target, density)
 
 
 def _settle(

@@ -41,7 +41,7 @@ from plr.losses import Loss
 from plr.noise import NoiseModel, fit_noise
 from plr.preprocessing.features import Columns
 from plr.training import Recipe, resolve_parts
-from plr.weighting import Posterior, Weighting
+from plr.weighting import Weighting
 from plr.weighting.rule import Rule, thread_count
 
 __all__ = ["Identification", "PartialLabelRegressor"]
@@ -143,6 +143,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     array([0, 0])
     """
 
+    learner_: Learner
+
     def __init__(
         self,
         learner: object = "auto",
@@ -239,7 +241,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         noise = fit_noise(
             prediction if model.out_of_fold is None else model.out_of_fold,
             S,
-            weighting if isinstance(weighting, Posterior) else None,
+            weighting,
             task.sample_weight,
             threads,
             trained.task.false_labels,
@@ -434,7 +436,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             noise = fit_noise(
                 prediction,
                 S,
-                self.weighting_ if isinstance(self.weighting_, Posterior) else None,
+                self.weighting_,
                 task.sample_weight,
                 false_labels=task.false_labels,
                 relative=model.relative_scale,

@@ -36,11 +36,6 @@ class Affine:
     centre: Floats | np.float64
     scale: Floats | np.float64
 
-    @property
-    def is_identity(self) -> bool:
-        """Whether it changes nothing."""
-        return bool(np.all(self.centre == 0.0) and np.all(self.scale == 1.0))
-
     def apply(self, values: Floats) -> Floats:
         """Scale."""
         return (values - self.centre) / self.scale
@@ -123,7 +118,7 @@ def robust_target(usual: Affine, S: CandidateSets, sample_weight: Floats | None)
 
 def rescaled(S: CandidateSets, target: Affine) -> CandidateSets:
     """Return the same sets in the units the learner sees."""
-    if target.is_identity:
+    if target.centre == 0.0 and target.scale == 1.0:
         return S
     with np.errstate(over="ignore"):
         values = target.apply(S.values)

@@ -112,6 +112,7 @@ class Module(Learner):
     """
 
     takes = "rows"
+    takes_datasets = True
 
     def __init__(
         self,
