@@ -106,8 +106,8 @@ def test_a_row_has_no_say_in_what_it_is_judged_by(monkeypatch):
         Refit(LinearRegression(), cv=folds, max_rounds=2), start=TowardsTheMiddle(), cv=folds, random_state=0
     )
     seen = []
-    original = Recipe.predict_strangers
-    monkeypatch.setattr(Recipe, "predict_strangers", lambda *given: seen.append(original(*given)) or seen[-1])
+    original = Recipe.cross_fit_predict
+    monkeypatch.setattr(Recipe, "cross_fit_predict", lambda *given: seen.append(original(*given)) or seen[-1])
     models = [clone(model).fit(X, sets) for sets in (S, CandidateSets(values, S.offsets))]
     for fitted in models:
         fitted.calibrate()

@@ -14,21 +14,28 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _num_samples, validate_data
 
 from plr._parameters import shown
-from plr.candidates import CandidateSets
+from plr.candidates import CandidateSets, as_candidate_sets
 from plr.candidates.arrays import check_readable
 from plr.candidates.arrow import check_buffers
 from plr.contracts import Learner
 from plr.errors import FeatureError, FeatureTypeError, LengthError, ParameterError
-from plr.preprocessing.columns import learn_columns
+from plr.preprocessing.features import learn_columns
 
-__all__ = ["check_features", "check_groups", "check_sample_weight", "check_seed", "is_plain_target"]
+__all__ = [
+    "check_features",
+    "check_groups",
+    "check_sample_weight",
+    "check_seed",
+    "check_validation",
+    "is_plain_target",
+]
 
 Floats = NDArray[np.float64]
 
 
 def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> Any:
     """Return X as the learner takes it, after scikit-learn's own checks, and record or compare its columns."""
-    if not hasattr(learner, "module"):
+    if not learner.takes_datasets:
         check_readable(X, FeatureTypeError, "X")
     if hasattr(X, "column_names") and hasattr(X, "validate"):
         check_buffers(X, FeatureError, "X")
@@ -118,6 +125,19 @@ def _is_numeric(X: Any) -> bool:
         return np.asarray(X).dtype.kind in "biufc"
     except ValueError:
         return False  # rows of different length
+
+
+def check_validation(estimator: Any, validation: object, learner: Learner) -> tuple[Any, CandidateSets] | None:
+    """Return validation rows as the learner takes them, by the columns that the estimator has recorded."""
+    if validation is None:
+        return None
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise ParameterError("validation must be a pair (X, S) of rows and their candidate sets.")
+    X = check_features(estimator, validation[0], learner, reset=False)
+    S = as_candidate_sets(validation[1])
+    if _num_samples(X) != len(S):
+        raise LengthError(f"The validation X has {_num_samples(X)} rows and its target {len(S)}; they must agree.")
+    return X, S
 
 
 def check_groups(groups: Any, rows: int) -> NDArray[Any] | None:

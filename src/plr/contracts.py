@@ -7,22 +7,23 @@ they return.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError
+from plr.preprocessing import Preprocessing
 from plr.preprocessing.scaling import Affine
 from plr.weighting.base import Weighting
 from plr.weighting.false_labels import FalseLabelDensity
 from plr.weighting.rule import NOTHING, Rule
 
-__all__ = ["Fitted", "Learner", "Report", "Task"]
+__all__ = ["Fitted", "Learner", "Report", "Task", "lists_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -59,6 +60,8 @@ class Task:
         How many fits may run at the same time, for what is fitted more than once.
     callback : callable or None
         Called now and then with ``(done, total, loss)``.
+    preprocessing : Preprocessing or None
+        Features encoded and labels scaled, where an earlier step has done so.
     """
 
     X: Any
@@ -75,6 +78,23 @@ class Task:
     n_jobs: int | None = None
     callback: Callable[[int, int, float], object] | None = None
     false_labels: FalseLabelDensity | None = None
+    preprocessing: Preprocessing | None = field(default=None, repr=False, compare=False)
+
+    def preprocess(self, scale_features: bool = True, scale_target: bool = True) -> Preprocessing:
+        """Return features encoded and labels scaled: what is known already of these rows, or else made now."""
+        known = self.preprocessing
+        if known is not None and known.X is self.X and scale_features and scale_target:
+            return known.with_sets(self.S)
+        return Preprocessing(self.X, self.S, self.categorical, self.sample_weight, scale_features, scale_target)
+
+    def preprocessed(self) -> Task:
+        """Return the task with its preprocessing, for all that is fitted to the same rows."""
+        return replace(self, preprocessing=self.preprocess())
+
+    @property
+    def counted_rows(self) -> int:
+        """How many rows have weight."""
+        return len(self.S) if self.sample_weight is None else int(np.count_nonzero(self.sample_weight))
 
     def with_density(self) -> Task:
         """Return the task with the density of false labels that its weighting asks for.
@@ -114,17 +134,37 @@ class Report:
     movement: Floats = field(default_factory=lambda: np.empty(0))
 
 
-class Fitted(Protocol):
-    """What a learner gives back."""
+class Fitted:
+    """What a learner gives back.
 
-    @property
-    def report(self) -> Report:
-        """How the fit went."""
-        ...
+    Attributes
+    ----------
+    report : Report
+        How the fit went.
+    out_of_fold : ndarray of shape (n,) or None
+        Predictions of the training rows, each by models fitted without the row or its fold; None where the learner
+        made none.
+    out_of_fold_weights : ndarray, one entry per candidate of the training rows, or None
+        How probable each candidate is, found without the row; None where that is not known.
+    training_prediction : ndarray of shape (n,) or None
+        What ``predict`` returns for the training rows, where it is known already.
+    relative_scale : ndarray of shape (n,) or None
+        Each training row's noise scale relative to the typical one, out of fold; None where all rows have the same.
+    """
+
+    report: Report
+    out_of_fold: Floats | None = None
+    out_of_fold_weights: Floats | None = None
+    training_prediction: Floats | None = None
+    relative_scale: Floats | None = None
 
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row, in the units of the labels."""
-        ...
+        raise NotImplementedError
+
+    def predict_scale(self, X: Any) -> Floats | None:  # noqa: ARG002
+        """Return each row's noise scale relative to the typical one; None where all rows have the same."""
+        return None
 
 
 class Learner(BaseEstimator):
@@ -138,11 +178,23 @@ class Learner(BaseEstimator):
     takes_missing = False
     """Whether X may contain NaN."""
 
+    takes_datasets = False
+    """Whether X may also be a torch dataset."""
+
     gives_row_scale = False
     """Whether it can give each row a noise scale of its own."""
 
     draws = False
     """Whether it draws which candidates are true; ``start="auto"`` then begins with a density."""
+
+    has_folds = False
+    """Whether it has a parameter ``cv``; where the learner goes by a name, it is the regressor's."""
+
+    has_effort = False
+    """Whether it has a parameter ``effort``; where the learner goes by a name, it is the regressor's."""
+
+    few_rows = 0
+    """With fewer rows of several candidates than this, a fit warns."""
 
     def fit(self, task: Task) -> Fitted:
         """Fit a model to the task."""
@@ -156,7 +208,21 @@ class Learner(BaseEstimator):
                 f"asks for. plr.learners.Refit can, around any scikit-learn regressor; or use scale='common'."
             )
 
+    def for_folds(self, task: Task) -> Learner:  # noqa: ARG002
+        """Return the learner that is fitted without each fold of a task, to predict the fold."""
+        learner = clone(self)
+        return learner.set_params(cv=5) if self.has_folds and lists_rows(learner.get_params()["cv"]) else learner
+
+    def effort_of_folds(self, model: Fitted) -> str | None:  # noqa: ARG002
+        """Return the effort of the models that intervals are calibrated on; None where it is that of the model."""
+        return None
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.takes_missing
         return tags
+
+
+def lists_rows(cv: object) -> bool:
+    """Return whether folds are given row by row, which says nothing about a part of the rows."""
+    return isinstance(cv, Iterable) and not hasattr(cv, "split")

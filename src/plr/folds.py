@@ -10,19 +10,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from plr._parameters import check_integer, check_number
-from plr.contracts import Learner, Task
+from plr.contracts import Fitted, Learner, Task
 from plr.errors import ParameterError
 
 __all__ = [
     "Folds",
+    "average_folds",
     "check_folds",
     "columns_of",
+    "cross_fit",
     "features_of",
     "make_folds",
     "merge_equal_rows",
@@ -60,6 +61,7 @@ def take_rows(task: Task, rows: Rows) -> Task:
         log_q=None if task.log_q is None else task.log_q[candidates],
         start=None if task.start is None else task.start[candidates],
         groups=None if task.groups is None else task.groups[rows],
+        preprocessing=None,
     )
 
 
@@ -198,21 +200,24 @@ def _equal_folds(task: Task, parts: int) -> Folds:
     return [(np.flatnonzero(counts & (fold_of != fold)), np.flatnonzero(fold_of == fold)) for fold in range(parts)]
 
 
-def predict_folds(
-    folds: Folds, run: Callable[[int, Rows, Rows], Floats], rows: int, n_jobs: int | None = None
-) -> Floats:
-    """Call ``run(fold, train, test)`` for each fold, and put together what it predicts for the test rows.
-
-    A row in several test parts gets the mean.
-    """
-    found = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(run)(fold, train, test) for fold, (train, test) in enumerate(folds)
-    )
-    total, times = np.zeros(rows), np.zeros(rows)
+def average_folds(folds: Folds, parts: Iterable[Floats], rows: int) -> Floats:
+    """Put together what was found for the test rows of each fold; a row in several gets the mean."""
+    found = list(parts)
+    total, times = np.zeros((rows, *found[0].shape[1:])), np.zeros((rows, *(1 for _ in found[0].shape[1:])))
     for (_, test), part in zip(folds, found, strict=True):
         total[test] += part
         times[test] += 1
     return total / times
+
+
+def predict_folds(
+    folds: Folds, run: Callable[[int, Rows, Rows], Floats], rows: int, n_jobs: int | None = None
+) -> Floats:
+    """Call ``run(fold, train, test)`` for each fold, and put together what it predicts for the test rows."""
+    found = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(run)(fold, train, test) for fold, (train, test) in enumerate(folds)
+    )
+    return average_folds(folds, found, rows)
 
 
 def columns_of(X: Any, columns: Rows) -> Any:
@@ -220,27 +225,40 @@ def columns_of(X: Any, columns: Rows) -> Any:
     return _safe_indexing(X, columns, axis=1)
 
 
-def out_of_fold(learner: Learner, task: Task, cv: object) -> Floats:
-    """Predict each row by a model fitted to the folds it is not in."""
-    if getattr(learner, "checkpoint", None) is not None:
-        # A checkpoint is of the training on all rows.
-        learner = clone(learner).set_params(checkpoint=None)
-    folds = make_folds(task, cv)
-    if not folds:
-        if task.sample_weight is not None and not task.sample_weight.all():
-            raise ParameterError(
-                "Only one row, or one group, has a sample_weight above 0; without it there is nothing to learn from."
-            )
-        return learner.fit(task).predict(task.X)
+def cross_fit(
+    learner: Learner, task: Task, folds: Folds, fit: Callable[[Task], Fitted]
+) -> tuple[Floats, Floats | None]:
+    """Predict each row by a model fitted without its fold; with the row's noise scale where there is one.
 
+    ``fit`` fits the learner, or what is made of it, to a part of the rows.
+    """
     # Where X says how rows relate to each other, leaving out rows leaves out columns.
     pairwise = get_tags(learner).input_tags.pairwise
 
-    def run(fold: int, train: Rows, test: Rows) -> Floats:
+    def run(fold: int, train: Rows, test: Rows) -> tuple[Floats, Floats | None]:
         part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31)
         rest = features_of(task.X, test)
         if pairwise:
             part, rest = replace(part, X=columns_of(part.X, train)), columns_of(rest, train)
-        return learner.fit(part).predict(rest)
+        model = fit(part)
+        return model.predict(rest), model.predict_scale(rest)
 
-    return predict_folds(folds, run, len(task.S), task.n_jobs)
+    found = Parallel(n_jobs=task.n_jobs, prefer="threads")(
+        delayed(run)(fold, train, test) for fold, (train, test) in enumerate(folds)
+    )
+    scales = [scale for _, scale in found if scale is not None]
+    prediction = average_folds(folds, [part for part, _ in found], len(task.S))
+    return prediction, average_folds(folds, scales, len(task.S)) if len(scales) == len(folds) else None
+
+
+def out_of_fold(learner: Learner, task: Task, cv: object) -> Floats:
+    """Predict each row by a model fitted to the folds it is not in."""
+    learner = learner.for_folds(task)
+    folds = make_folds(task, cv)
+    if folds:
+        return cross_fit(learner, task, folds, learner.fit)[0]
+    if task.sample_weight is not None and not task.sample_weight.all():
+        raise ParameterError(
+            "Only one row, or one group, has a sample_weight above 0; without it there is nothing to learn from."
+        )
+    return learner.fit(task).predict(task.X)

@@ -149,7 +149,7 @@ def learn_calibration(prediction: Floats, S: CandidateSets, task: Task, relative
     )
     rows = float(weight.sum()) ** 2 / float(weight @ weight)
     worst = np.maximum.reduceat(np.where(S.prior_or_uniform > 0.0, distances, 0.0), S.offsets[:-1])
-    labels = CandidateSets.from_labels(worst)
+    labels = CandidateSets._of_checked(worst, np.arange(len(S) + 1))
     return Calibration(
         *_covered(distances, probabilities, S, weight, rows),
         *_covered(worst, np.ones(len(S)), labels, weight, rows),

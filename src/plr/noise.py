@@ -8,7 +8,9 @@ logarithm, with a noise scale estimated once, compares weightings, learners and 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,14 @@ from plr._codes import MISSING, SCALE
 from plr.candidates import CandidateSets
 from plr.errors import ConvergenceWarning
 from plr.losses import Squared
-from plr.preprocessing.scaling import Affine, learn_target, rescaled
+from plr.preprocessing import Preprocessing
+from plr.preprocessing.scaling import Affine, rescaled
+from plr.weighting.base import Weighting
 from plr.weighting.false_labels import FalseLabelDensity, fit_false_labels
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import NOTHING, Rule, row_sums
 
-__all__ = ["NoiseModel", "fit_noise", "in_row_units"]
+__all__ = ["NoiseModel", "compare_predictions", "fit_noise", "in_row_units"]
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +59,10 @@ class NoiseModel:
     false_labels: FalseLabelDensity
     missing: float = 0.0
 
+    @cached_property
+    def _rule(self) -> Rule:
+        return Rule(self.weighting, Squared())
+
     def probabilities(
         self, prediction: Floats, S: CandidateSets, threads: int = 1, relative: Floats | None = None
     ) -> Floats:
@@ -63,9 +71,8 @@ class NoiseModel:
         Those of a row sum to one, or to the probability that it has its truth, where that may be missing. With
         ``relative``, each row has so many times the noise scale.
         """
-        rule = Rule(self.weighting, Squared())
-        centre, sets, log_q = _as_seen(prediction, S, self, relative)
-        return rule.evaluate(centre, sets, self._state(rule), log_q, threads=threads).weights
+        centre, sets, log_q = self._scaled(prediction, rescaled(S, self.target), S, relative)
+        return self._rule.evaluate(centre, sets, self._state(), log_q, threads=threads).weights
 
     def missing_probabilities(self, probabilities: Floats, S: CandidateSets) -> Floats:
         """Return each row's probability that none of its candidates is true, from those of its candidates."""
@@ -78,39 +85,87 @@ class NoiseModel:
 
         Where a share ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
         """
-        rule = Rule(self.weighting, Squared())
-        centre, sets, log_q = _as_seen(prediction, S, self, relative)
-        found = rule.evidence(centre, sets, self._state(rule), log_q)
+        centre, sets, log_q = self._scaled(prediction, rescaled(S, self.target), S, relative)
+        found = self._rule.evidence(centre, sets, self._state(), log_q)
         return found if log_q.size else found - self.false_labels.log_uniform(self.target)
 
-    def _state(self, rule: Rule) -> Floats:
-        state = rule.initial_state(self.scale / float(self.target.scale))
+    def _state(self) -> Floats:
+        state = self._rule.initial_state(self.scale / float(self.target.scale))
         state[MISSING] = self.missing
         return state
+
+    def _scaled(
+        self, prediction: Floats, sets: CandidateSets, S: CandidateSets, relative: Floats | None
+    ) -> tuple[Floats, CandidateSets, Floats]:
+        """Return predictions and scaled candidates as they are compared, with log q where it counts."""
+        centre = self.target.apply(prediction)
+        if relative is None and not self.weighting.needs_density:
+            return centre, sets, NOTHING
+        log_q = self.false_labels.log_scaled(S.values, self.target)
+        return (centre, sets, log_q) if relative is None else in_row_units(centre, sets, log_q, relative)
 
 
 def fit_noise(
     prediction: Floats,
     S: CandidateSets,
-    weighting: Posterior | None = None,
+    weighting: Weighting | None = None,
     sample_weight: Floats | None = None,
     threads: int = 1,
     false_labels: FalseLabelDensity | None = None,
     relative: Floats | None = None,
+    preprocessing: Preprocessing | None = None,
 ) -> NoiseModel:
     """Estimate the noise scale that makes the candidates likeliest around given predictions.
 
     Expectation-maximisation from a wide scale: weigh the candidates, take the weighted spread, repeat until it settles;
-    with the share of rows whose truth is missing, where it is to be learned. The density of false labels is what
-    ``weighting`` asks for, unless it is given. With ``relative``, each row has so many times the scale that is
-    estimated. The result does not depend on ``threads``.
+    with the share of rows whose truth is missing, where it is to be learned. Family and density of false labels are
+    what a posterior ``weighting`` asks for, unless the density is given; other weightings have none, and the noise is
+    Student's. With ``relative``, each row has so many times the scale that is
+    estimated. The result does not depend on ``threads``. Labels that are scaled already come as ``preprocessing``.
     """
-    family = weighting if weighting is not None else Posterior()
-    rule = Rule(family, Squared())
-    target = learn_target(S, sample_weight, active=True, single_precision=False)
+    labels = preprocessing or Preprocessing(None, S, sample_weight=sample_weight)
+    family = weighting if isinstance(weighting, Posterior) else Posterior()
     density = false_labels or fit_false_labels(family.false_labels, S, sample_weight=sample_weight)
-    model = NoiseModel(family, 1.0, target, density)
-    centre, sets, log_q = _as_seen(prediction, S, model, relative)
+    model = NoiseModel(family, 1.0, labels.target, density)
+    state = _settle(model, *model._scaled(prediction, labels.sets, S, relative), sample_weight, threads)
+    found = replace(model, scale=float(state[SCALE]) * float(labels.target.scale), missing=float(state[MISSING]))
+    # Compiled once for both.
+    vars(found)["_rule"] = model._rule
+    return found
+
+
+def compare_predictions(
+    predictions: Sequence[Floats],
+    preprocessing: Preprocessing,
+    weighting: Posterior,
+    sample_weight: Floats | None = None,
+    threads: int = 1,
+    false_labels: FalseLabelDensity | None = None,
+) -> list[float]:
+    """Return the mean log likelihood of candidate sets around each of several predictions of the same rows.
+
+    Each prediction has the noise scale that suits it best, as `fit_noise` finds it.
+    """
+    density = false_labels or fit_false_labels(weighting.false_labels, preprocessing.S, sample_weight=sample_weight)
+    model = NoiseModel(weighting, 1.0, preprocessing.target, density)
+    found = []
+    for prediction in predictions:
+        seen = model._scaled(prediction, preprocessing.sets, preprocessing.S, None)
+        rows = model._rule.evidence(*seen[:2], _settle(model, *seen, sample_weight, threads), seen[2])
+        found.append(float(np.average(rows, weights=sample_weight)))
+    return found
+
+
+def _settle(
+    model: NoiseModel,
+    centre: Floats,
+    sets: CandidateSets,
+    log_q: Floats,
+    sample_weight: Floats | None,
+    threads: int,
+) -> Floats:
+    """Return the state of a model's rule under which the candidates are likeliest, for scaled labels."""
+    rule = model._rule
     state = rule.initial_state(1.0)
     found = None
     for _ in range(_ROUNDS):
@@ -128,9 +183,9 @@ def fit_noise(
             f"The noise scale{also} still moved by {moved:.1g} in the last of {_ROUNDS} rounds, so that "
             f"probabilities and scores are not final; {advice}, or give more rows.",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return replace(model, scale=float(state[SCALE]) * float(target.scale), missing=float(state[MISSING]))
+    return state
 
 
 def in_row_units(
@@ -141,15 +196,4 @@ def in_row_units(
     A scale for each row is the common one for labels so measured; densities are per unit, and rise with it.
     """
     unit = relative[S.row_index]
-    return centre / relative, CandidateSets(S.values / unit, S.offsets, S.prior), log_q + np.log(unit)
-
-
-def _as_seen(
-    prediction: Floats, S: CandidateSets, model: NoiseModel, relative: Floats | None
-) -> tuple[Floats, CandidateSets, Floats]:
-    """Return predictions and candidates as they are compared, with the log density of false labels where it counts."""
-    centre, sets = model.target.apply(prediction), rescaled(S, model.target)
-    if relative is None and not model.weighting.needs_density:
-        return centre, sets, NOTHING
-    log_q = model.false_labels.log_scaled(S.values, model.target)
-    return (centre, sets, log_q) if relative is None else in_row_units(centre, sets, log_q, relative)
+    return centre / relative, CandidateSets._of_checked(S.values / unit, S.offsets, S.prior), log_q + np.log(unit)

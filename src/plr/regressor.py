@@ -15,7 +15,14 @@ from sklearn.metrics import r2_score
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from plr._checks import check_features, check_groups, check_sample_weight, check_seed, is_plain_target
+from plr._checks import (
+    check_features,
+    check_groups,
+    check_sample_weight,
+    check_seed,
+    check_validation,
+    is_plain_target,
+)
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.diagnosis import Diagnosis, diagnose_fit
 from plr.errors import (
@@ -29,21 +36,17 @@ from plr.errors import (
 from plr.folds import check_folds, out_of_fold
 from plr.identification import Identification, identification, shared
 from plr.intervals import Calibration, check_coverage, learn_calibration
-from plr.learners import Committee, Fitted, Learner, Task
+from plr.learners import Fitted, Learner, Task
 from plr.losses import Loss
 from plr.noise import NoiseModel, fit_noise
-from plr.preprocessing.columns import Columns
-from plr.preprocessing.scaling import check_labels
-from plr.training import Recipe, check_validation, resolve_parts, row_scale, tell, unseen, unseen_scale
-from plr.weighting import Posterior, Weighting
+from plr.preprocessing.features import Columns
+from plr.training import Recipe, resolve_parts
+from plr.weighting import Weighting
 from plr.weighting.rule import Rule, thread_count
 
 __all__ = ["Identification", "PartialLabelRegressor"]
 
 Floats = NDArray[np.float64]
-
-# With fewer rows of candidate sets than this, predictions are hardly better than the labels' mean.
-_FEW_ROWS = 20
 
 
 class PartialLabelRegressor(RegressorMixin, BaseEstimator):
@@ -140,6 +143,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     array([0, 0])
     """
 
+    learner_: Learner
+
     def __init__(
         self,
         learner: object = "auto",
@@ -201,43 +206,49 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         S = as_candidate_sets(y)
         # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
         probe = type(self)(**self.get_params(deep=False))
+        probe.learner_ = learner
         X = check_features(probe, X, learner, reset=True)
         columns: Columns | None = getattr(probe, "columns_", None)
         if len(S) != _num_samples(X):
             raise LengthError(f"X has {_num_samples(X)} rows and the target {len(S)}; they must agree.")
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
-        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
-        check_labels(S, weight)
-        if isinstance(learner, Committee):
-            _warn_of_few_rows(S, weight)
-        seed = int(check_seed(self.random_state).randint(2**31 - 1))
         task = Task(
             X,
             S,
             rule,
-            sample_weight=weight,
+            sample_weight=None if sample_weight is None else check_sample_weight(sample_weight, len(S)),
             validation=check_validation(probe, validation, learner),
             groups=check_groups(groups, len(S)),
             categorical=() if columns is None else columns.categorical,
             names=tuple(getattr(probe, "feature_names_in_", ())),
-            seed=seed,
+            seed=int(check_seed(self.random_state).randint(2**31 - 1)),
             n_jobs=self.n_jobs,
-            callback=tell if callback is None and self.verbose else callback,
-        )
+            callback=_tell if callback is None and self.verbose else callback,
+        ).preprocessed()
+        # Refuses labels that float64 cannot hold, before anything is fitted.
+        labels = task.preprocess()
+        _ = labels.target
+        if task.counted_rows < learner.few_rows and S.values.size > len(S):
+            _warn_of_few_rows(task.counted_rows)
         trained = Recipe(learner, self.start, self.cv).train(task)
         model = trained.model
         if self.verbose and callback is None:
             sys.stderr.write("\n")
-        # Some learners know these already, and predicting takes them long.
-        known = getattr(model, "training_prediction", None)
-        prediction = model.predict(X) if known is None else known
-        family = weighting if isinstance(weighting, Posterior) else None
-        if (judged := unseen(model)) is None:
-            judged = prediction
-        noise = fit_noise(judged, S, family, weight, threads, trained.task.false_labels, unseen_scale(model))
-
-        probabilities = noise.probabilities(prediction, S, threads, row_scale(model, X))
+        prediction = model.training_prediction
+        if prediction is None:
+            prediction = model.predict(X)
+        noise = fit_noise(
+            prediction if model.out_of_fold is None else model.out_of_fold,
+            S,
+            weighting,
+            task.sample_weight,
+            threads,
+            trained.task.false_labels,
+            model.relative_scale,
+            labels,
+        )
+        probabilities = noise.probabilities(prediction, S, threads, model.predict_scale(X))
         diagnosis = diagnose_fit(task, prediction, probabilities)
 
         for name in ("n_features_in_", "feature_names_in_", "columns_"):
@@ -254,7 +265,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.missing_share_ = noise.missing
         self.candidate_probabilities_ = shared(probabilities, S, diagnosis)
         self._take(diagnosis)
-        self._training: Task | None = replace(trained.task, callback=None)
+        self._training: Task | None = replace(trained.task, callback=None, preprocessing=None)
         self._given: CandidateSets | None = S
         self._identified: Identification | None = None
         # Of the training rows, out of fold, where the learner has none of its own; set when folds are fitted.
@@ -306,13 +317,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        return self._judge(X)[0]
+        self._check_fitted()
+        return self.model_.predict(check_features(self, X, self.learner_, reset=False))
 
-    def _judge(self, X: Any, *, scale: bool = False) -> tuple[Floats, Floats | None]:
-        """Return the predictions for some rows and, where asked for and where there is one, each row's noise scale."""
+    def _predict_with_scale(self, X: Any) -> tuple[Floats, Floats | None]:
+        """Return the predictions for some rows and, where there is one, each row's relative noise scale."""
         self._check_fitted()
         rows = check_features(self, X, self.learner_, reset=False)
-        return self.model_.predict(rows), row_scale(self.model_, rows) if scale else None
+        return self.model_.predict(rows), self.model_.predict_scale(rows)
 
     def identify(self, X: Any = None, S: Any = None) -> Identification:
         """Say which candidate of each row is the true one, and how sure that is.
@@ -320,8 +332,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X, S : array-like and candidate sets, optional
-            New rows. Without them, the training rows, each judged by a model fitted to the other folds: those that
-            the learner fitted to weigh the candidates (`Refit`), or else by folds that are fitted on the first call.
+            New rows. Without them, the training rows, out of fold: by what the learner predicted without each row's
+            fold on the way, or else by models that are fitted without each fold on the first call.
 
         Returns
         -------
@@ -335,7 +347,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 self._identified = self._identify_training_rows()
             return self._identified
         sets = as_candidate_sets(S)
-        prediction, relative = self._judge(X, scale=True)
+        prediction, relative = self._predict_with_scale(X)
         if len(sets) != len(prediction):
             raise LengthError(f"X has {len(prediction)} rows and S {len(sets)}; they must agree.")
         return self._identify_new(prediction, sets, relative)
@@ -375,7 +387,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         With one candidate in every set both are ordinary cross-conformal prediction.
         """
         check_coverage(coverage, method)
-        prediction, relative = self._judge(X, scale=True)
+        prediction, relative = self._predict_with_scale(X)
         return self.calibrate().intervals(prediction, coverage, method, relative)
 
     def calibrate(self) -> Calibration:
@@ -393,11 +405,11 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self._check_fitted()
         if self.calibration_ is None:
             task, S = self._training_rows("Call calibrate() before pickling, or fit again.")
-            prediction, relative = unseen(self.model_), unseen_scale(self.model_)
+            prediction, relative = self.model_.out_of_fold, self.model_.relative_scale
             if prediction is None or task.rule.may_miss or S.values.size > len(S):
                 fresh = replace(task, S=S, start=None, log_q=None, false_labels=None)
-                prediction, relative = Recipe(self.learner_, self.start, self.cv).predict_strangers(fresh)
-                if self._out_of_fold is None and unseen(self.model_) is None:
+                prediction, relative = Recipe(self.learner_, self.start, self.cv).cross_fit_predict(fresh)
+                if self._out_of_fold is None and self.model_.out_of_fold is None:
                     self._out_of_fold = prediction
             self.calibration_ = learn_calibration(prediction, S, task, relative)
         return self.calibration_
@@ -417,7 +429,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         """
         S = as_candidate_sets(y)
         plain = is_plain_target(y)
-        prediction, relative = self._judge(X, scale=not plain)
+        prediction, relative = self._predict_with_scale(X)
         if len(S) != len(prediction):
             raise LengthError(f"X has {len(prediction)} rows and the target {len(S)}; they must agree.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
@@ -440,17 +452,23 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     def _identify_training_rows(self) -> Identification:
         task, S = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
-        known = unseen(self.model_)
-        # Folds take over the start's weights: a row's were made without its fold. That other rows' were made with its
-        # candidates in sight is a trace at second hand, not worth a start for each fold.
-        prediction = out_of_fold(self.learner_, task, self.cv) if known is None else known
-        if known is None:
-            self._out_of_fold = prediction
-        family = self.weighting_ if isinstance(self.weighting_, Posterior) else None
-        relative = unseen_scale(self.model_)
-        noise = fit_noise(prediction, S, family, task.sample_weight, false_labels=task.false_labels, relative=relative)
-        drawn = getattr(self.model_, "unseen_weights", None)
-        return identification(noise, prediction, S, relative, drawn, self.diagnosis_)
+        model, noise = self.model_, self.noise_
+        prediction = model.out_of_fold
+        if prediction is None:
+            # Folds take over the start's weights: a row's were made without its fold. That other rows' were made with
+            # its candidates in sight is a trace at second hand, not worth a start for each fold.
+            prediction = self._out_of_fold = out_of_fold(self.learner_, task, self.cv)
+            noise = fit_noise(
+                prediction,
+                S,
+                self.weighting_,
+                task.sample_weight,
+                false_labels=task.false_labels,
+                relative=model.relative_scale,
+            )
+        return identification(
+            noise, prediction, S, model.relative_scale, model.out_of_fold_weights, diagnosis=self.diagnosis_
+        )
 
     def _training_rows(self, instead: str) -> tuple[Task, CandidateSets]:
         """Return what was learned from, and the sets by the priors that the user gave, without what a start added."""
@@ -467,25 +485,31 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        try:
-            learner = self._resolve()[0]
-        except ParameterError:
-            return tags
+        learner = getattr(self, "learner_", None)
+        if learner is None:
+            try:
+                learner = self._resolve()[0]
+            except ParameterError:
+                return tags
         given = get_tags(learner)
         tags.input_tags = given.input_tags
         tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
 
 
-def _warn_of_few_rows(S: CandidateSets, weight: Floats | None) -> None:
-    rows = len(S) if weight is None else int(np.count_nonzero(weight))
-    if rows < _FEW_ROWS and S.values.size > len(S):
-        warnings.warn(
-            f"{rows} rows are few to tell which of their candidates are true: predictions may be no better than a "
-            f"mean, and probabilities and intervals far off. More rows help, or rows with one candidate.",
-            FewRowsWarning,
-            stacklevel=3,
-        )
+def _warn_of_few_rows(rows: int) -> None:
+    warnings.warn(
+        f"{rows} rows are few to tell which of their candidates are true: predictions may be no better than a "
+        f"mean, and probabilities and intervals far off. More rows help, or rows with one candidate.",
+        FewRowsWarning,
+        stacklevel=3,
+    )
+
+
+def _tell(done: int, total: int, loss: float) -> None:
+    """Write on stderr how far training is."""
+    sys.stderr.write(f"\rplr: round {done} of at most {total}, loss {loss:.6g}")
+    sys.stderr.flush()
 
 
 def _r2(labels: Floats, prediction: Floats, weight: Floats | None) -> float:

@@ -15,7 +15,6 @@ from plr.errors import FewRowsWarning, ParameterError
 from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Task
 from plr.learners.committee import EFFORTS, FittedCommittee, _informed, boosted_trees
 from plr.losses import Absolute, Squared
-from plr.training import effort_of_folds
 from plr.weighting import Posterior, Rule, get_weighting
 
 LOW = Committee(effort="low")
@@ -54,7 +53,7 @@ def test_the_prediction_is_the_mean_of_both(default):
     X, _, _, _ = made_up(250)
     model = default.model_
     rows = model.encoding.apply(X)
-    both = [member.predict(rows) for member in (model.process, model.trees)]
+    both = [model.process.predict(X), model.trees.predict(rows)]
     assert model.share == 0.5
     assert_allclose(model.predict(X), np.mean(both, axis=0))
     assert not np.allclose(*both, atol=1e-3)
@@ -133,10 +132,10 @@ class TestFewRows:
     def test_the_gaussian_process_is_alone(self):
         X, _, S, _ = made_up(49)
         found = fit(X, S)
-        process = fit(found.encoding.apply(X), S, GaussianProcess(chains=1, rounds=20))
+        process = fit(X, S, GaussianProcess(chains=1, rounds=20))
         assert (found.trees, found.share, found.report) == (None, 1.0, found.process.report)
-        assert_array_equal(found.predict(X), process.predict(found.encoding.apply(X)))
-        assert_array_equal(found.unseen_weights, process.unseen_weights)
+        assert_array_equal(found.predict(X), process.predict(X))
+        assert_array_equal(found.out_of_fold_weights, process.out_of_fold_weights)
 
     @pytest.mark.filterwarnings("ignore::plr.errors.FewRowsWarning")
     @pytest.mark.parametrize("rows", [1, 3, 5, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (2, 8))])
@@ -180,7 +179,7 @@ class TestFewRows:
         model.calibrate()
         assert (model.model_.trees is not None) == trees
         assert [(effort, found.trees is not None) for effort, found in fitted] == [(level, trees)] * 2
-        assert effort_of_folds(model.learner_, model.model_) == ("low" if trees else None)
+        assert model.learner_.effort_of_folds(model.model_) == ("low" if trees else None)
 
     def test_very_few_are_told(self):
         X, y, S, _ = made_up(19)
@@ -395,7 +394,7 @@ def test_groups_and_folds_of_ones_own_leave_out_both_models():
     agree = {name: np.corrcoef(model.out_of_fold, S.values)[0, 1] for name, model in told.items()}
     assert agree["neither"] > 0.6
     assert max(agree["groups"], agree["folds"]) < 0.3
-    assert told["groups"].unseen_weights is told["folds"].unseen_weights is None
+    assert told["groups"].out_of_fold_weights is told["folds"].out_of_fold_weights is None
 
 
 def test_identify_asks_for_no_more_fits(default, monkeypatch):

@@ -182,7 +182,7 @@ def test_unseen_predictions_are_those_of_refits_without_the_row():
     problem, kernel, system = a_system()
     labels = np.random.default_rng(3).normal(size=40)
     expected = [without_row(system, problem, kernel, labels, row)[0] for row in range(40)]
-    assert_allclose(system.unseen(labels), expected, rtol=1e-9)
+    assert_allclose(system.leave_one_out(labels), expected, rtol=1e-9)
 
 
 def test_plain_labels_are_gaussian_process_regression():
@@ -401,7 +401,7 @@ def test_chains_see_some_rows_and_judge_the_rest():
     X, y, S, true = made_up(240)
     model = fit(X, S, GaussianProcess(chains=1, rounds=24, most_rows=120))
     (chain,) = model.chains
-    assert len(chain.unseen) == 120
+    assert len(chain.out_of_fold) == 120
     check_weights(model.weights, S)
     assert len(model.out_of_fold) == 240
     # Rows that were not seen are predicted by the function as it is.
@@ -423,7 +423,7 @@ def test_groups_have_no_say_in_their_rows():
     )
     assert np.mean(apart.identify().index == truth) > 0.7
     assert np.mean(together.identify().index == truth) < 0.5
-    assert together.model_.out_of_fold is together.model_.unseen_weights is None
+    assert together.model_.out_of_fold is together.model_.out_of_fold_weights is None
 
 
 @pytest.mark.filterwarnings("ignore:.*still being processed:UserWarning")

@@ -10,7 +10,7 @@ from plr import PartialLabelRegressor
 from plr.learners import MLP, Linear
 from plr.network._passes import run
 from plr.preprocessing import encoding
-from plr.preprocessing.encoding import by_blocks
+from plr.preprocessing.features import by_blocks
 
 
 @pytest.mark.parametrize("learner", [Linear(), MLP(hidden=(7, 5), epochs=2)], ids=["linear", "mlp"])

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from plr.errors import FeatureError, ParameterError
-from plr.preprocessing.columns import column_place, learn_columns
+from plr.preprocessing.features import column_place, learn_columns
 
 DATA = {"size": [1.5, 2.5, 3.5, 4.5], "colour": ["red", "blue", None, "red"]}
 FRAMES = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])

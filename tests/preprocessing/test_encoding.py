@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from plr import PartialLabelRegressor
 from plr.learners import MLP, Linear
-from plr.preprocessing.encoding import MOST_CATEGORIES, learn_encoding
+from plr.preprocessing.features import MOST_CATEGORIES, learn_encoding
 from plr.preprocessing.scaling import learn_features
 
 NAN = np.nan

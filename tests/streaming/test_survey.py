@@ -6,8 +6,7 @@ import pytest
 
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, EmptySetError, ParameterError, TargetScaleError
-from plr.preprocessing.columns import learn_columns
-from plr.preprocessing.encoding import learn_encoding
+from plr.preprocessing.features import learn_columns, learn_encoding
 from plr.preprocessing.scaling import learn_target
 from plr.streaming.preparation import choose_rows
 from plr.streaming.survey import Moments, matrix, survey

@@ -184,7 +184,9 @@ def _about_table(
     importance = content.importance
     if importance is None and isinstance(X, pa.Table):
         importance = _importance(trained.regressor, X, trained.features, 0)
-    relative = trained.regressor._judge(X, scale=True)[1] if trained.regressor.calibration_ is not None else None
+    relative = None
+    if trained.regressor.calibration_ is not None:
+        relative = trained.regressor._predict_with_scale(X)[1]
     shown, naming = _naming_columns(table, trained.features, [], importance)
     rows = make_rows(
         sets,

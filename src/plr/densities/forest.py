@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from plr.densities.bins import Bins
-from plr.densities.models import Problem, average_folds
+from plr.densities.models import Problem
+from plr.folds import average_folds
 
 __all__ = ["FittedForest", "Forest"]
 
@@ -132,10 +133,10 @@ def _predict(
                 total += tree.predict(block).reshape(len(block), -1)
                 times += 1
             else:
-                unseen = np.flatnonzero(~bags[number, first : first + _PART])
-                if len(unseen):
-                    total[unseen] += tree.predict(block[unseen]).reshape(len(unseen), -1)
-                    times[unseen] += 1
+                out_of_bag = np.flatnonzero(~bags[number, first : first + _PART])
+                if len(out_of_bag):
+                    total[out_of_bag] += tree.predict(block[out_of_bag]).reshape(len(out_of_bag), -1)
+                    times[out_of_bag] += 1
         return total / np.maximum(times, 1)[:, None], times
 
     found = Parallel(n_jobs=threads, prefer="threads")(delayed(part)(first) for first in range(0, len(rows), _PART))

@@ -15,8 +15,8 @@ from plr.contracts import Task
 from plr.densities.models import DensityModel, FittedModel, Problem
 from plr.errors import ConvergenceWarning
 from plr.folds import make_folds
-from plr.preprocessing.encoding import Encoding, learn_encoding
-from plr.preprocessing.scaling import Affine, learn_target, rescaled
+from plr.preprocessing.features import Encoding
+from plr.preprocessing.scaling import Affine
 from plr.threads import one_blas_thread
 from plr.weighting.rule import thread_count
 
@@ -94,7 +94,7 @@ class Mixture:
     @one_blas_thread()
     def heights(self, X: Floats) -> Floats:
         """Return each row's density at the knots, of area one between them."""
-        rows = encoded(self.encoding, X)
+        rows = np.clip(self.encoding.apply(X), -_FARTHEST, _FARTHEST)
         return self.mix([model.heights(rows) for model in self.models], len(rows))
 
     def mix(self, heights: Sequence[Floats], rows: int) -> Floats:
@@ -133,14 +133,14 @@ class Estimate:
         Each candidate's share; those of a row sum to one.
     log_likelihood : float
         Mean of log Σ prior · p / q over the training rows; 0 where nothing could be held out.
-    unseen : tuple of ndarray, or None
+    out_of_fold : tuple of ndarray, or None
         Each model's densities of the training rows at its bin centres; None where nothing could be held out.
     """
 
     mixture: Mixture
     weights: Floats
     log_likelihood: float
-    unseen: tuple[Floats, ...] | None
+    out_of_fold: tuple[Floats, ...] | None
 
 
 @one_blas_thread()
@@ -150,69 +150,55 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
     weight = np.where(weight > _NO_WEIGHT * weight.max(), weight, 0.0)
     heavy = np.flatnonzero(weight)
     weight = weight / weight[heavy].mean()
+    prepared = task.preprocess()
     task = replace(task, sample_weight=None if task.sample_weight is None else weight)
-    target = learn_target(task.S, task.sample_weight, active=True, single_precision=False)
-    S = rescaled(task.S, target)
-    encoding = learn_encoding(task.X, task.categorical, task.sample_weight)
+    S, target = prepared.sets, prepared.target
     low, high = float(S.values.min()), float(S.values.max())
     log_q, background = _false_labels(task, S, target, high - low)
     folds = make_folds(task, cv)
+    units = None
+    if folds and isinstance(cv, Integral):
+        # Rows or groups may be left out at random, unless the user says which folds are to be left out.
+        units = np.arange(len(S)) if task.groups is None else np.unique(task.groups, return_inverse=True)[1]
     problem = Problem(
-        X=encoded(encoding, task.X),
+        X=np.clip(prepared.features, -_FARTHEST, _FARTHEST),
         S=S,
         weight=weight,
         folds=folds or [(heavy, np.arange(len(S)))],
-        units=_units(task, cv) if folds else None,
+        units=units,
         ratio=np.ones(S.values.size) if log_q is None else np.exp(log_q.max() - log_q),
-        false_density=lambda labels: np.exp(background.log(labels)),
+        background=background,
         seed=task.seed,
         threads=thread_count(task.n_jobs),
     )
     # Relative to false labels, a density says how a candidate compares with them.
     false = np.exp(background.log(S.values) if log_q is None else log_q)
-    found, ratios = [], []
+    fitted, held_out, ratios = [], [], []
     # Where all candidates are equal there is no density to speak of.
     for number, model in enumerate(models if high > low else ()):
         fit, heights = model.fit(problem)
-        found.append((fit, heights))
+        fitted.append(fit)
+        held_out.append(heights)
         ratios.append(fit.bins.at(heights, S.row_index, S.values) / false)
         if task.callback is not None:
             likelihood = np.log(np.maximum(_row_sums(ratios[-1], S), _TINY))
             task.callback(number + 1, len(models), -float(np.average(likelihood, weights=weight)))
-    fitted, unseen = tuple(fit for fit, _ in found), tuple(heights for _, heights in found)
     outside = 1.0 / (len(heavy) + 1)
-
-    def mixture(shares: Floats) -> Mixture:
-        return Mixture(fitted, shares, background, low, high, outside, encoding, target)
-
-    if not folds or not found:
-        # One row, or one group: no model may judge its candidates.
-        trust = 0.0 if not found else (1.0 - outside) / len(found)
-        shares = np.array([*[trust] * len(found), 1.0 - trust * len(found)])
-        return Estimate(mixture(shares), np.array(S.prior_or_uniform), 0.0, None)
-
-    shares = _shares(np.array([_row_sums(ratio, S) for ratio in ratios]), weight)
-    mixed = np.full(S.values.size, shares[-1])
-    for share, ratio in zip(shares, ratios, strict=False):
-        mixed += share * ratio
-    total = _row_sums(mixed, S)
-    weights = S.prior_or_uniform * mixed / total[S.row_index]
-    score = float(np.average(np.log(total), weights=weight) + np.log1p(-outside))
-    return Estimate(mixture(shares), weights, score, unseen)
-
-
-def encoded(encoding: Encoding, X: Floats) -> Floats:
-    """Return features as the models take them."""
-    return np.clip(encoding.apply(X), -_FARTHEST, _FARTHEST)
-
-
-def _units(task: Task, cv: object) -> NDArray[np.int64] | None:
-    """Return what may be left out at random: rows or groups, unless the user says which folds are to be left out."""
-    if not isinstance(cv, Integral):
-        return None
-    if task.groups is None:
-        return np.arange(len(task.S))
-    return np.unique(task.groups, return_inverse=True)[1]
+    weights, score = np.array(S.prior_or_uniform), 0.0
+    if folds and fitted:
+        shares = _shares(np.array([_row_sums(ratio, S) for ratio in ratios]), weight)
+        mixed = np.full(S.values.size, shares[-1])
+        for share, ratio in zip(shares, ratios, strict=False):
+            mixed += share * ratio
+        total = _row_sums(mixed, S)
+        weights = S.prior_or_uniform * mixed / total[S.row_index]
+        score = float(np.average(np.log(total), weights=weight) + np.log1p(-outside))
+    else:
+        # One row, or one group: no model may weigh its candidates.
+        trust = (1.0 - outside) / len(fitted) if fitted else 0.0
+        shares = np.array([*[trust] * len(fitted), 1.0 - trust * len(fitted)])
+    mixture = Mixture(tuple(fitted), shares, background, low, high, outside, prepared.encoding, target)
+    return Estimate(mixture, weights, score, tuple(held_out) if folds and fitted else None)
 
 
 def _false_labels(task: Task, S: CandidateSets, target: Affine, span: float) -> tuple[Floats | None, Background]:

@@ -6,9 +6,8 @@ and gives one for each training row that was made without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,9 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.densities.bins import Bins, evidence_of_prior
 from plr.folds import Folds
+
+if TYPE_CHECKING:
+    from plr.densities.mixture import Background
 
 __all__ = ["DensityModel", "FittedModel", "Problem"]
 
@@ -39,7 +41,7 @@ class Problem:
         only the folds may be left out.
     ratio : ndarray, one entry per candidate
         One over the density of false labels at each candidate, up to a common factor; all 1 where it is uniform.
-    false_density : callable
+    background : Background
         The density of false labels at any label.
     seed, threads : int
     """
@@ -50,7 +52,7 @@ class Problem:
     folds: Folds
     units: Rows | None
     ratio: Floats
-    false_density: Callable[[Floats], Floats]
+    background: Background
     seed: int
     threads: int
 
@@ -63,7 +65,7 @@ class Problem:
         share.
         """
         share = evidence_of_prior(self.S)
-        false = self.false_density(bins.centres)
+        false = np.exp(self.background.log(bins.centres))
         histogram = (bins.histogram(self.S) - (1.0 - share)[:, None] * false) / share[:, None]
         return histogram, self.weight * share
 
@@ -87,12 +89,3 @@ class DensityModel(Protocol):
     def fit(self, problem: Problem) -> tuple[FittedModel, Floats]:
         """Fit; also return each training row's density, at the bin centres, by what was fitted without the row."""
         ...
-
-
-def average_folds(folds: Folds, parts: list[Floats], rows: int) -> Floats:
-    """Put together what was found for the test rows of each fold; a row in several gets the mean."""
-    total, times = np.zeros((rows, parts[0].shape[1])), np.zeros(rows)
-    for (_, test), part in zip(folds, parts, strict=True):
-        total[test] += part
-        times[test] += 1
-    return total / times[:, None]

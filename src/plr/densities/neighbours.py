@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from plr.densities.bins import Bins
-from plr.densities.models import Problem, average_folds
+from plr.densities.models import Problem
+from plr.folds import average_folds
 
 __all__ = ["FittedNeighbours", "Neighbours"]
 

@@ -11,7 +11,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from plr.candidates import CandidateSets
 from plr.densities.bins import Bins
-from plr.densities.models import Problem, average_folds
+from plr.densities.models import Problem
+from plr.folds import average_folds
 
 __all__ = ["FittedNetworks", "Network"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,9 +103,7 @@ def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = No
     labelled = labelled_rows(once, spread)
     part = _sample(task, once, rows, random)
     several = once.sizes > 1
-    twins = _twins(part, relations, float(np.mean(several)), spread)
-    if twins is None and probabilities is not None:
-        twins = _twins_of_model(sets, probabilities, relations, float(np.mean(several)), spread)
+    twins = _twins(part, sets, probabilities, relations, float(np.mean(several)), spread)
     alike = _all_alike(once)
     plain = not alike and is_plain(part)
     settled = twins is not None or alike or plain or len(sets) < ENOUGH_ROWS
@@ -150,13 +149,18 @@ def diagnose_fit(task: Task, prediction: Floats, probabilities: Floats) -> Diagn
     except (PlrError, TypeError, ValueError):
         # Of texts and images, the prediction is what can be looked at: twins are functions of it too.
         matrix, categorical = prediction[:, None], ()
-    sets = task.S
+    sets, known = task.S, task.preprocessing if task.sample_weight is None else None
     if not counts.all():
         chosen = np.flatnonzero(counts)
         probabilities = probabilities[counts[sets.row_index]]
         matrix, sets = matrix[chosen], sets[chosen]
     rows = int(np.clip(_MOST_CELLS // max(matrix.shape[1], 1), 500, _ROWS))
-    return diagnose(_task(matrix, sets, categorical, 0), rows=rows, probabilities=probabilities, quick=True)
+    return diagnose(
+        replace(_task(matrix, sets, categorical, 0), preprocessing=known),
+        rows=rows,
+        probabilities=probabilities,
+        quick=True,
+    )
 
 
 def as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
@@ -182,8 +186,6 @@ def _task(X: Floats, S: CandidateSets, categorical: tuple[int, ...], seed: int) 
 
 
 def _sample(task: Task, S: CandidateSets, rows: int, random: np.random.Generator) -> Task:
-    from dataclasses import replace
-
     if len(S) <= rows:
         return replace(task, S=S)
     chosen = np.sort(random.permutation(len(S))[:rows])
@@ -211,23 +213,24 @@ def _degree(together: list[Together], relations: list[Relation], several: float)
     return max(by_value, by_relation * several)
 
 
-def _twins(task: Task, relations: list[Relation], several: float, spread: float) -> Relation | None:
-    """Return the relation by which every row has two candidates that both are functions of the features, if any."""
-    relation = _everywhere(relations, several)
-    return relation if relation is not None and follows_one_of_two(task, relation, spread) else None
-
-
-def _twins_of_model(
-    S: CandidateSets, probabilities: Floats, relations: list[Relation], several: float, spread: float
+def _twins(
+    task: Task,
+    S: CandidateSets,
+    probabilities: Floats | None,
+    relations: list[Relation],
+    several: float,
+    spread: float,
 ) -> Relation | None:
-    """Return the relation by which every row has two candidates of which a model always takes the same one, if any."""
-    relation = _everywhere(relations, several)
-    return relation if relation is not None and always_one_side(S, probabilities, relation, spread) else None
+    """Return the relation by which every row has two candidates that fit equally well, if there is one.
 
-
-def _everywhere(relations: list[Relation], several: float) -> Relation | None:
+    Both are functions of the features, or a model always takes the same one of the two.
+    """
     found = (relation for relation in relations if relation.kind != "digit")
-    return next((relation for relation in found if relation.share * several >= _EVERYWHERE), None)
+    relation = next((each for each in found if each.share * several >= _EVERYWHERE), None)
+    if relation is None or follows_one_of_two(task, relation, spread):
+        return relation
+    one_sided = probabilities is not None and always_one_side(S, probabilities, relation, spread)
+    return relation if one_sided else None
 
 
 def _all_alike(S: CandidateSets) -> bool:

@@ -146,7 +146,7 @@ def find_relations(S: CandidateSets, spread: float, random: np.random.Generator)
     pairs = pairs_of(S, random)
     if pairs.rows < _LEAST_ROWS or spread <= 0:
         return []
-    dealt = pairs_of(CandidateSets(random.permutation(S.values), S.offsets), random)
+    dealt = pairs_of(CandidateSets._of_checked(random.permutation(S.values), S.offsets), random)
     found = [
         _peak("ratio", _log_ratios(pairs), pairs, _log_ratios(dealt), dealt),
         _peak("difference", (pairs.high - pairs.low) / spread, pairs, (dealt.high - dealt.low) / spread, dealt, spread),
@@ -261,7 +261,7 @@ def _one_digit_share(pairs: Pairs) -> float:
 def further_relations(S: CandidateSets, spread: float, known: Relation, random: np.random.Generator) -> list[Relation]:
     """Return lines between candidates of nearly every row besides a known relation: °F where there are °C and K."""
     pairs, found = pairs_of(S, random), [known]
-    dealt = pairs_of(CandidateSets(random.permutation(S.values), S.offsets), random)
+    dealt = pairs_of(CandidateSets._of_checked(random.permutation(S.values), S.offsets), random)
     while len(found) <= _MOST_FURTHER:
         other = ~np.logical_or.reduce([relation.holds(pairs, spread) for relation in found])
         rest = Pairs(pairs.low[other], pairs.high[other], pairs.row[other], pairs.rows)

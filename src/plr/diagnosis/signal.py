@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.contracts import Task
-from plr.preprocessing.encoding import learn_encoding
 
 __all__ = ["CLEAR", "Signal", "is_plain", "measure_signal"]
 
@@ -67,7 +66,7 @@ def measure_signal(task: Task) -> Signal | None:
     if not is_clear(difference) and np.unique(S.values).size > 2:
         # Where a few candidates lie far out, all others share a few bins; their ranks are spread evenly.
         ranks = np.unique(S.values, return_inverse=True)[1].astype(np.float64)
-        by_rank = _compare(replace(task, S=CandidateSets(ranks, S.offsets, S.prior)))
+        by_rank = _compare(replace(task, S=CandidateSets._of_checked(ranks, S.offsets, S.prior)))
         if is_clear(by_rank[1]):
             weights, difference = by_rank
     several = S.sizes > 1
@@ -92,7 +91,7 @@ def is_plain(task: Task) -> bool:
     S, random = task.S, np.random.default_rng(task.seed)
     if len(S) < _LEAST_ROWS:
         return False
-    X = learn_encoding(task.X, task.categorical).apply(task.X)
+    X = task.preprocess().features
     X = X[:, random.permutation(X.shape[1])[:_MOST_COLUMNS]]
     # Beyond some deviations a square says that a value is far out, and no more.
     X = np.hstack([X, np.clip(X, -5.0, 5.0) ** 2 - 1.0])
@@ -136,6 +135,6 @@ def _compare(task: Task) -> tuple[Floats, Floats]:
 def _log_likelihood(found: Any, S: CandidateSets) -> Floats:
     """Return each row's log Σ prior · p at its scaled candidates, by models that have not seen it."""
     mixture = found.mixture
-    heights = mixture.mix(found.unseen or (), len(S))
+    heights = mixture.mix(found.out_of_fold or (), len(S))
     density = mixture.at(heights, S.row_index, mixture.target.apply(S.values))
     return np.log(np.add.reduceat(S.prior_or_uniform * density, S.offsets[:-1]))

@@ -12,7 +12,6 @@ from scipy.sparse.csgraph import connected_components
 from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.diagnosis.relations import Relation
-from plr.preprocessing.encoding import learn_encoding
 
 __all__ = ["always_one_side", "follows_one_of_two", "related", "share_alike", "telling_rows"]
 
@@ -64,7 +63,7 @@ def follows_one_of_two(task: Task, relation: Relation, spread: float) -> bool:
     if len(one) < _LEAST_ROWS:
         return False
     y = _smaller(values[one], values[other], relation)
-    X = learn_encoding(task.X, task.categorical).apply(task.X)[task.S.row_index[one]]
+    X = task.preprocess().features[task.S.row_index[one]]
     forest = ExtraTreesRegressor(100, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=task.seed)
     found = forest.fit(X, y).oob_prediction_
     off, steps = y - found, _steps(found, relation)

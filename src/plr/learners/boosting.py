@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._parameters import check_choice, check_integer, check_number
-from plr.contracts import Learner, Report, Task
+from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import FeatureError, ParameterError
 from plr.folds import set_rows_aside, take_rows
 from plr.learners.trees import LIGHTGBM, Trees, join_params, worthwhile_threads
-from plr.preprocessing.columns import column_place
-from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
+from plr.preprocessing.features import column_place
+from plr.preprocessing.scaling import Affine, label_scale, rescaled
 from plr.weighting.rule import thread_count
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _AUTO_SHARE, _AUTO_ROWS = 0.3, 200
 
 
 @dataclass(frozen=True)
-class FittedBoosting:
+class FittedBoosting(Fitted):
     """Trees, with what stands around them.
 
     ``training_prediction`` has the predictions for the rows of the task, where all of them were trained on and all
@@ -196,8 +196,8 @@ class Boosting(Learner):
                 "patience needs rows to judge rounds by: set validation_fraction, or give validation to fit."
             )
         settings = self._settings(task, categorical)
-        target = learn_target(task.S, task.sample_weight, self.scale_target, single_precision=False)
-        sets = rescaled(task.S, target)
+        prepared = task.preprocess(scale_target=self.scale_target)
+        target, sets = prepared.target, prepared.sets
         first = self._first_rounds(task, most)
         scale = 1.0 if self.scale_target else label_scale(sets, task.sample_weight)
         objective = Objective(
@@ -212,8 +212,8 @@ class Boosting(Learner):
         )
         metric = None
         if task.validation is not None:
-            judged = rescaled(task.validation[1], target)
-            metric = Metric(judged, task.rule, monitor, scale, log_q=task.validation_log_q(target))
+            sets = rescaled(task.validation[1], target)
+            metric = Metric(sets, task.rule, monitor, scale, log_q=task.validation_log_q(target))
         with LIGHTGBM.work(settings["num_threads"]):
             trees = Trees(task, settings, categorical, objective.initial_score)
             kept, report = _grow(trees, objective, metric, first, most, patience, task.callback)
@@ -334,7 +334,7 @@ def _grow(
             callback(done + 1, most, losses[-1])
         if metric is None:
             continue
-        scores.append(trees.judge(lambda score: metric.score(score, objective.state)))
+        scores.append(trees.evaluate(lambda score: metric.score(score, objective.state)))
         if done == 0 or scores[-1] < scores[best]:
             best, kept = done, trees.count
         if done <= first or scores[-1] < scores[improved]:

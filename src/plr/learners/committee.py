@@ -18,8 +18,9 @@ from plr.folds import check_folds, make_folds, out_of_fold
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.refit.fits import trusted
 from plr.learners.refit.learner import FittedRefit, Refit
-from plr.preprocessing.encoding import Encoding, learn_encoding
-from plr.preprocessing.scaling import Affine, learn_steady_target, rescaled
+from plr.noise import compare_predictions
+from plr.preprocessing.features import Encoding
+from plr.preprocessing.scaling import Affine
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule, thread_count
 
@@ -52,60 +53,67 @@ _MOST_COLUMNS = 1000
 _TRUST = 0.5
 # The Gaussian process's share in the prediction, and what is tried on plain labels. Their mistakes differ, so that
 # neither is left out unless the sets are so much likelier around the other: half the error, in each row.
-_EVEN, _SHARES, _OUT_OF_DEPTH = 0.5, (0.25, 0.5, 0.75), 0.35
+_EVEN, _SHARES, _MARGIN = 0.5, (0.25, 0.5, 0.75), 0.35
+# What folds are fitted with, where there are trees: the next lower level of effort. Five more models then cost about as
+# much as the first.
+_LOWER = {"high": "normal", "normal": "low", "low": "low"}
 
 
 @dataclass(frozen=True)
-class _Trees:
+class _Trees(Fitted):
     """Trees fitted to scaled labels: LightGBM holds labels in single precision."""
 
     fitted: FittedRefit
     target: Affine
 
     @property
-    def report(self) -> Report:
+    def report(self) -> Report:  # type: ignore[override]
         """How the rounds went, with the noise in the units of the labels."""
         report = self.fitted.report
         return replace(report, noise_scale=report.noise_scale * float(self.target.scale))
 
     def predict(self, X: Floats) -> Floats:
-        """Return one prediction per row, in the units of the labels."""
+        """Return one prediction per row of encoded features, in the units of the labels."""
         return self.target.undo(self.fitted.predict(X))
 
 
 @dataclass(frozen=True)
-class FittedCommittee:
+class FittedCommittee(Fitted):
     """Both models, and the Gaussian process's share in the prediction; the rest is the trees'.
 
     Attributes
     ----------
     process : FittedGaussianProcess
+        Its encoding of the features is that of the trees as well.
     trees : Fitted or None
         None where rows were too few for trees; the share is then 1.
     share : float
-    out_of_fold : ndarray of shape (n,)
     report : Report
         Of the trees' rounds, or of the Gaussian process's where there are none.
+    out_of_fold : ndarray of shape (n,)
     """
 
     process: FittedGaussianProcess
     trees: Fitted | None
     share: float
-    encoding: Encoding
-    out_of_fold: Floats
     report: Report
+    out_of_fold: Floats | None = None
 
     @property
-    def unseen_weights(self) -> Floats | None:
+    def encoding(self) -> Encoding:
+        """How features are encoded for both."""
+        return self.process.encoding
+
+    @property
+    def out_of_fold_weights(self) -> Floats | None:  # type: ignore[override]
         """How often each candidate of the training rows was drawn as the true one, each time from other rows."""
-        return self.process.unseen_weights
+        return self.process.out_of_fold_weights
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
         rows = self.encoding.apply(X)
-        if self.trees is None:
-            return self.process.predict(rows)
-        return self.share * self.process.predict(rows) + (1 - self.share) * self.trees.predict(rows)
+        smooth = self.process.predict_encoded(rows)
+        return smooth if self.trees is None else self.share * smooth + (1 - self.share) * self.trees.predict(rows)
 
 
 class Committee(Learner):
@@ -141,15 +149,14 @@ class Committee(Learner):
     takes = "table"
     takes_missing = True
     draws = True
+    has_folds = True
+    has_effort = True
+    few_rows = 20
 
     def __init__(self, effort: str = "normal", cv: object = 5, fewest_rows: int = 50) -> None:
         self.effort = effort
         self.cv = cv
         self.fewest_rows = fewest_rows
-
-    def has_trees(self, task: Task) -> bool:
-        """Return whether the task has rows enough for trees."""
-        return _counted(task) >= check_integer("fewest_rows", self.fewest_rows)
 
     def fit(self, task: Task) -> FittedCommittee:
         """Fit both models to the task, or the Gaussian process alone where it has few rows."""
@@ -160,34 +167,44 @@ class Committee(Learner):
             raise ParameterError("Committee has the squared loss only; for others there are mlp and boosting.")
         if task.validation is not None:
             raise ParameterError("Committee has no epochs to choose from, and no use for validation rows.")
-        counted, has_trees = _counted(task), self.has_trees(task)
-        encoding = learn_encoding(task.X, task.categorical, task.sample_weight)
+        counted, has_trees = task.counted_rows, self._has_trees(task)
+        prepared = task.preprocess()
         # Trees stop splitting where weights are small numbers, so it must not matter what a weight of one means.
         weight = None if task.sample_weight is None else task.sample_weight / (task.sample_weight.sum() / counted)
-        task = replace(
-            task,
-            X=encoding.apply(task.X),
-            sample_weight=weight,
-            categorical=(),
-            names=(),
-            n_jobs=thread_count(task.n_jobs),
-        )
+        task = replace(task, sample_weight=weight, n_jobs=thread_count(task.n_jobs), preprocessing=prepared)
         learner = self._process(effort, counted)
         process = learner.fit(task)
-        unseen = process.out_of_fold
-        if unseen is None or not isinstance(self.cv, Integral):
+        smooth = process.out_of_fold
+        if smooth is None or not isinstance(self.cv, Integral):
             # Rows of a group must not speak for each other, nor rows that the user's folds keep apart.
-            unseen = self._left_out(learner, task, process)
+            smooth = self._cross_fit(learner, task, process)
             process = replace(process, out_of_fold=None)
         elif not has_trees and task.S.values.size > len(task.S):
             # With few rows a row's candidates have much say in which candidates of others are believed.
-            unseen = self._left_out(self._process(EFFORTS["low"], counted), task, process)
+            smooth = self._cross_fit(self._process(EFFORTS["low"], counted), task, process)
         if not has_trees:
-            return FittedCommittee(process, None, 1.0, encoding, unseen, process.report)
-        trees, unseen_by_trees = self._fit_trees(effort, task, process)
-        share = self._share(task, unseen, unseen_by_trees)
-        mixed = share * unseen + (1 - share) * unseen_by_trees
-        return FittedCommittee(process, trees, share, encoding, mixed, trees.report)
+            return FittedCommittee(process, None, 1.0, process.report, smooth)
+        trees, stepped = self._fit_trees(effort, task, process)
+        share = self._share(task, smooth, stepped)
+        return FittedCommittee(process, trees, share, trees.report, share * smooth + (1 - share) * stepped)
+
+    def for_folds(self, task: Task) -> Learner:
+        """Return a committee of the next lower effort, which has trees where this one has."""
+        learner = super().for_folds(task)
+        # Folds of fewer rows are to have trees as well: a model of another kind would say nothing of this one.
+        return learner.set_params(effort=_LOWER[self.effort], fewest_rows=0) if self._has_trees(task) else learner
+
+    def effort_of_folds(self, model: Fitted) -> str | None:
+        """Return the effort of the models that intervals are calibrated on; None where it is that of the model."""
+        assert isinstance(model, FittedCommittee)
+        if model.trees is None or (not model.process.drawn and (model.process.weights == 1).all()):
+            # On plain labels, the committee's own out-of-fold predictions will do.
+            return None
+        lower = _LOWER[self.effort]
+        return lower if lower != self.effort else None
+
+    def _has_trees(self, task: Task) -> bool:
+        return task.counted_rows >= check_integer("fewest_rows", self.fewest_rows)
 
     @staticmethod
     def _process(effort: _Effort, rows: int) -> GaussianProcess:
@@ -197,19 +214,27 @@ class Committee(Learner):
         )
 
     def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[_Trees, Floats]:
-        trees = boosted_trees(task.X.shape[1])
-        learner = Refit(trees, cv=self.cv, max_rounds=effort.refits, last_fits=effort.last_fits)
-        target = learn_steady_target(task.S, task.sample_weight)
+        """Fit the trees to encoded features and scaled labels; also return their out-of-fold predictions."""
+        prepared = task.preprocess()
+        target = prepared.robust_target
         log_q = None if task.log_q is None else task.scaled_log_q(target)
-        task = replace(_informed(task, process.weights), log_q=log_q)
-        task = replace(task, S=rescaled(task.S, target))
+        X = prepared.features if process.encoding is prepared.encoding else process.encoding.apply(task.X)
+        scaled = replace(task, X=X, S=prepared.robust_sets, categorical=(), names=(), preprocessing=None)
+        task = replace(_informed(scaled, process.weights), log_q=log_q)
+        learner = Refit(
+            boosted_trees(X.shape[1]),
+            cv=self.cv,
+            max_rounds=effort.refits,
+            last_fits=effort.last_fits,
+            scale_target=False,
+        )
         fitted = learner.fit(task)
-        unseen = fitted.out_of_fold
-        if unseen is None:
-            unseen = self._left_out(clone(learner).set_params(last_fits=1), task, fitted)
-        return _Trees(fitted, target), target.undo(unseen)
+        out_of_fold = fitted.out_of_fold
+        if out_of_fold is None:
+            out_of_fold = self._cross_fit(learner.set_params(last_fits=1), task, fitted)
+        return _Trees(fitted, target), target.undo(out_of_fold)
 
-    def _left_out(self, learner: Learner, task: Task, fitted: Fitted) -> Floats:
+    def _cross_fit(self, learner: Learner, task: Task, fitted: Fitted) -> Floats:
         """Predict the training rows out of fold; a lone group as it is, since there is nothing else to learn from."""
         if not make_folds(task, self.cv):
             return fitted.predict(task.X)
@@ -217,31 +242,26 @@ class Committee(Learner):
 
     @staticmethod
     def _share(task: Task, process: Floats, trees: Floats) -> float:
-        """Return the Gaussian process's share in the prediction, given what both predict for unseen rows.
+        """Return the Gaussian process's share in the prediction, given what both predict out of fold.
 
         On plain labels it is the one with the least error. Candidate sets cannot tell that closely: draws and kernel
         have adapted to each other, so that sets look likelier around the process's predictions than new rows' sets
-        would. Where one of the two is out of its depth, as trees are on a straight line, either can tell.
+        would. Where one of the two fails, as trees do on a straight line, either can tell.
         """
-        # Imported late: the scores themselves measure labels as learners do.
-        from plr.noise import fit_noise
-
-        def likelihood(share: float) -> float:
-            prediction = share * process + (1 - share) * trees
-            noise = fit_noise(prediction, task.S, family, task.sample_weight, task.n_jobs or 1, task.false_labels)
-            return float(np.average(noise.log_likelihood(prediction, task.S), weights=task.sample_weight))
-
-        # Gaussian, because a far miss costs the squared loss more than it costs a noise with heavy tails.
-        family = Posterior(noise="gaussian")
         plain = task.S.values.size == len(task.S)
-        best = max(_SHARES, key=likelihood) if plain else _EVEN
-        alone = max((1.0, 0.0), key=likelihood)
-        return alone if likelihood(alone) > likelihood(best) + _OUT_OF_DEPTH else best
-
-
-def _counted(task: Task) -> int:
-    """Return how many rows have weight."""
-    return len(task.S) if task.sample_weight is None else int(np.count_nonzero(task.sample_weight))
+        shares = [1.0, 0.0, *(_SHARES if plain else (_EVEN,))]
+        scores = compare_predictions(
+            [share * process + (1 - share) * trees for share in shares],
+            task.preprocess(),
+            # Gaussian, because a far miss costs the squared loss more than it costs a noise with heavy tails.
+            Posterior(noise="gaussian"),
+            task.sample_weight,
+            task.n_jobs or 1,
+            task.false_labels,
+        )
+        score = dict(zip(shares, scores, strict=True))
+        alone, best = max(shares[:2], key=score.__getitem__), max(shares[2:], key=score.__getitem__)
+        return alone if score[alone] > score[best] + _MARGIN else best
 
 
 def boosted_trees(columns: int = 1) -> Any:
@@ -265,10 +285,8 @@ def boosted_trees(columns: int = 1) -> Any:
 
 def _informed(task: Task, weights: Floats) -> Task:
     """Return the task as the trees see it: the process's weights to begin with, and as a prior."""
-    rule = task.rule
-    if not rule.learns_scale:
+    if not task.rule.learns_scale:
         return task
-    if isinstance(rule.weighting, Posterior):
-        # Trees fitted to means of candidates want weights that fall off as the squared loss does.
-        rule = Rule(clone(rule.weighting).set_params(noise="gaussian"), rule.loss)
+    # Trees fitted to means of candidates want weights that fall off as the squared loss does.
+    rule = Rule(clone(task.rule.weighting).set_params(noise="gaussian"), task.rule.loss)
     return replace(task, rule=rule, S=trusted(task.S, weights, _TRUST), start=weights)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from plr._parameters import check_choice
 from plr.candidates import CandidateSets
-from plr.contracts import Learner, Report, Task
+from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import LengthError, ParameterError
 from plr.folds import check_folds
 
@@ -26,7 +26,7 @@ _POINTS = ("mean", "median", "mode")
 
 
 @dataclass(frozen=True)
-class FittedDensity:
+class FittedDensity(Fitted):
     """Densities of labels given features.
 
     Attributes
@@ -138,6 +138,7 @@ class Density(Learner):
 
     takes = "table"
     takes_missing = True
+    has_folds = True
 
     def __init__(self, point: str = "mean", models: str | Sequence[str] = "auto", cv: object = 5) -> None:
         self.point = point
@@ -156,11 +157,11 @@ class Density(Learner):
             raise ParameterError("The density learner holds out rows by itself and has no use for validation rows.")
         found = estimate(task, self.cv, choose_models(self.models, len(task.S)))
         mixture = found.mixture
-        unseen = None
-        if found.unseen is not None:
-            unseen = _point(mixture, mixture.mix(found.unseen, len(task.S)), point)
+        out_of_fold = None
+        if found.out_of_fold is not None:
+            out_of_fold = _point(mixture, mixture.mix(found.out_of_fold, len(task.S)), point)
         report = Report(rounds=1, loss=np.array([-found.log_likelihood]))
-        return FittedDensity(mixture, point, report, found.log_likelihood, unseen)
+        return FittedDensity(mixture, point, report, found.log_likelihood, out_of_fold)
 
 
 def _point(mixture: Mixture, heights: Floats, point: str) -> Floats:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
-from plr.contracts import Learner, Report, Task
+from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
 from plr.learners.least_squares import LeastSquares
-from plr.preprocessing.encoding import Encoding, by_blocks, learn_encoding
-from plr.preprocessing.scaling import label_scale, learn_target, rescaled
+from plr.preprocessing.features import Encoding, by_blocks
+from plr.preprocessing.scaling import label_scale
 from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums
 
@@ -30,7 +30,7 @@ _SETTLED, _SETTLED_ROUNDS = 1e-7, 10
 
 
 @dataclass(frozen=True)
-class FittedLinear:
+class FittedLinear(Fitted):
     """Coefficients in the units of the data, one for each column of the encoded features."""
 
     coefficients: Floats
@@ -97,13 +97,12 @@ class Linear(Learner):
         tolerance = check_number("tol", self.tol, low=0.0, open_low=True)
         if task.validation is not None:
             raise ParameterError("The linear learner is solved to the end and has no use for validation rows.")
-        features = learn_encoding(task.X, task.categorical, task.sample_weight, self.scale_features)
-        target = learn_target(task.S, task.sample_weight, self.scale_target, single_precision=False)
-        S = rescaled(task.S, target)
+        prepared = task.preprocess(self.scale_features, self.scale_target)
+        features, target = prepared.encoding, prepared.target
         # Sums come out the same whatever number of threads the linear algebra would otherwise use.
         with one_blas_thread():
             log_q = task.scaled_log_q(target)
-            solution, report = solve(features.apply(task.X), S, task, log_q, alpha, most, tolerance)
+            solution, report = solve(prepared.features, prepared.sets, task, log_q, alpha, most, tolerance)
         unit = float(target.scale)
         coefficients = unit * solution[:-1] / features.scaling.scale
         intercept = unit * float(solution[-1]) + float(target.centre) - float(coefficients @ features.scaling.centre)

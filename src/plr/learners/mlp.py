@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._parameters import check_choice, check_integer, check_number
-from plr.contracts import Learner, Report, Task
+from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
 from plr.folds import merge_equal_rows, set_rows_aside
-from plr.preprocessing.encoding import Encoding, by_blocks, learn_encoding
-from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
+from plr.preprocessing.features import Encoding, by_blocks
+from plr.preprocessing.scaling import Affine, check_single_precision, label_scale, rescaled
 
 if TYPE_CHECKING:
     from plr.network.network import Network, Settings, Training, Validation
@@ -31,7 +31,7 @@ _AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 4_000, 20, 1000
 
 
 @dataclass(frozen=True)
-class FittedNetwork:
+class FittedNetwork(Fitted):
     """A trained network with the encoding and scaling around it."""
 
     network: Network
@@ -135,10 +135,10 @@ class MLP(Learner):
         settings = self.settings(len(task.S))
         if len(task.S) <= settings.batch_size:
             task = merge_equal_rows(task)
-        features = learn_encoding(task.X, task.categorical, task.sample_weight, self.scale_features)
-        single = settings.dtype == "float32"
-        target = learn_target(task.S, task.sample_weight, self.scale_target, single)
-        scaled = rescaled(task.S, target)
+        prepared = task.preprocess(self.scale_features, self.scale_target)
+        if not self.scale_target and settings.dtype == "float32":
+            check_single_precision(task.S)
+        features, target, scaled = prepared.encoding, prepared.target, prepared.sets
         settings = replace(
             settings,
             initial_scale=label_scale(scaled, task.sample_weight),
@@ -163,7 +163,7 @@ class MLP(Learner):
                 task.callback(progress.epoch, progress.epochs, progress.loss)
 
         training = train_network(
-            features.apply(task.X),
+            prepared.features,
             kernel_sets(scaled, log_q=task.scaled_log_q(target), fixed=task.start),
             task.rule,
             settings,

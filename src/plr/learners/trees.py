@@ -122,7 +122,7 @@ class Trees:
         self._rows = len(task.S)
         self._validation_rows = 0 if task.validation is None else len(task.validation[1])
         # Where X is zero throughout there is nothing to split by, and LightGBM would fail rather than say so.
-        self._barren = not self._booster.dump_model()["feature_infos"]
+        self._no_splits = not self._booster.dump_model()["feature_infos"]
 
     def grow(self, step: Callable[[Floats], Round]) -> Round:
         """Call ``step`` with each row's score so far, and grow the next tree on what it gives."""
@@ -132,15 +132,15 @@ class Trees:
             found.append(step(score))
             return found[0].gradient, found[0].hessian
 
-        if self._barren:
+        if self._no_splits:
             gradient(np.full(self._rows, self._initial_score), None)
         else:
             self._booster.update(fobj=gradient)
         return found[0]
 
-    def judge(self, score: Callable[[Floats], float]) -> float:
+    def evaluate(self, score: Callable[[Floats], float]) -> float:
         """Call ``score`` with each validation row's score so far, and return what it gives."""
-        if self._barren:
+        if self._no_splits:
             return score(np.full(self._validation_rows, self._initial_score))
         found = self._booster.eval_valid(lambda total, _data: ("score", score(total), False))
         return float(found[0][2])
@@ -153,7 +153,7 @@ class Trees:
             found[:] = total
             return "score", 0.0, False
 
-        if not self._barren:
+        if not self._no_splits:
             self._booster.eval_train(keep)
         return found
 
@@ -166,7 +166,7 @@ class Trees:
         """Return the first ``count`` trees without the data they grew on; None where nothing could grow."""
         import lightgbm
 
-        if self._barren:
+        if self._no_splits:
             return None
         return lightgbm.Booster(model_str=self._booster.model_to_string(num_iteration=count))
 

@@ -21,7 +21,7 @@ from plr.persistence.kinds import (
     require,
     whole,
 )
-from plr.persistence.parts import AFFINE, ENCODING, REPORT, columns_of, encoded_columns, scalar_affine
+from plr.persistence.parts import AFFINE, ENCODING, REPORT, encoded_columns, scalar_affine
 
 __all__ = ["MODEL_KINDS", "NETWORK", "check_network"]
 
@@ -85,8 +85,7 @@ def _check_refit(fields: dict[str, Any]) -> None:
 
 
 def _check_committee(fields: dict[str, Any]) -> None:
-    width = encoded_columns(fields["encoding"])
-    require(columns_of(fields["process"].encoding) == width, "a committee has other columns than its members")
+    width = encoded_columns(fields["process"].encoding)
     for model in () if fields["trees"] is None else fields["trees"].fitted.models:
         require(model.columns is None and model.regressor.n_features_in_ == width, "a committee has other columns")
     require(0 <= fields["share"] <= 1, "a committee's share is none")
@@ -142,12 +141,12 @@ MODEL_KINDS = (
             "root": _TABLE,
             "coefficients": _SURE,
             "weights": _LINE,
-            "unseen": _LINE,
+            "out_of_fold": _LINE,
             "noise_scales": _LINE,
             "evidence": _LINE,
         },
         _check_chain,
-        by_row=("weights", "unseen"),
+        by_row=("weights", "out_of_fold"),
     ),
     Kind(
         "gaussian process",
@@ -187,7 +186,6 @@ MODEL_KINDS = (
             "process": a(_PROCESS),
             "trees": optional(a(_TREES)),
             "share": number,
-            "encoding": a(ENCODING),
             "out_of_fold": _LINE,
             "report": a(REPORT),
         },

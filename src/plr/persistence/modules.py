@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from plr.contracts import Report
+from plr.contracts import Fitted, Report
 from plr.errors import ModelFileError, ParameterError, PlrError, PlrWarning
 from plr.learners.module.learner import Module
 from plr.learners.module.left_out import LeftOut
@@ -36,7 +36,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False)
-class StoredModule:
+class StoredModule(Fitted):
     """A fitted module as it is in a file: all but the code."""
 
     state: dict[str, Kept]

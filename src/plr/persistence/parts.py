@@ -30,7 +30,7 @@ from plr.persistence.kinds import (
 __all__ = ["AFFINE", "ENCODING", "PART_KINDS", "REPORT", "columns_of", "encoded_columns", "scalar_affine"]
 
 AFFINE = "plr.preprocessing.scaling:Affine"
-ENCODING = "plr.preprocessing.encoding:Encoding"
+ENCODING = "plr.preprocessing.features:Encoding"
 REPORT = "plr.contracts:Report"
 _UNIFORM = "plr.weighting.false_labels:FalseLabelDensity"
 _SMOOTH = "plr.weighting.false_labels:SmoothDensity"
@@ -126,7 +126,7 @@ PART_KINDS = (
     ),
     Kind(
         "columns",
-        "plr.preprocessing.columns:Columns",
+        "plr.preprocessing.features:Columns",
         {"names": every(text), "categories": mapping(whole(0), every(_is_category))},
         _check_columns,
         take=_take_columns,

@@ -10,14 +10,23 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, FeatureError, TargetScaleError
 
-__all__ = ["Affine", "check_labels", "label_scale", "learn_features", "learn_steady_target", "learn_target", "rescaled"]
+__all__ = [
+    "Affine",
+    "check_labels",
+    "check_single_precision",
+    "label_scale",
+    "learn_features",
+    "learn_target",
+    "rescaled",
+    "robust_target",
+]
 
 Floats = NDArray[np.float64]
 
 # Beyond this a float32 network cannot hold a label and still square its error's gradient.
 _LARGEST_FLOAT32_LABEL = 1e18
-# A standard deviation so many times what the middle of the labels suggests comes from labels that are none.
-_ABSURD = 20.0
+# A standard deviation so many times what the middle of the labels suggests comes from outliers that are no labels.
+_OUTLIERS = 20.0
 
 
 @dataclass(frozen=True)
@@ -54,14 +63,19 @@ def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, s
     centre, scale = check_labels(S, sample_weight)
     if active:
         return Affine(np.float64(centre), np.float64(scale))
-    largest = float(np.abs(S.values).max())
-    if single_precision and largest > _LARGEST_FLOAT32_LABEL:
-        where = int(np.abs(S.values).argmax())
+    if single_precision:
+        check_single_precision(S)
+    return Affine(np.float64(0.0), np.float64(1.0))
+
+
+def check_single_precision(S: CandidateSets) -> None:
+    """Refuse labels that float32 training cannot hold as they are."""
+    where = int(np.abs(S.values).argmax())
+    if abs(S.values[where]) > _LARGEST_FLOAT32_LABEL:
         raise TargetScaleError(
             f"The candidate {S.values[where]:g} in row {int(S.row_index[where])} is too large for float32 training "
             f"on raw labels. Use scale_target=True, or double precision (MLP's dtype, a torch module's own)."
         )
-    return Affine(np.float64(0.0), np.float64(1.0))
 
 
 def check_labels(S: CandidateSets, sample_weight: Floats | None) -> tuple[float, float]:
@@ -87,23 +101,25 @@ def check_labels(S: CandidateSets, sample_weight: Floats | None) -> tuple[float,
     )
 
 
-def learn_steady_target(S: CandidateSets, sample_weight: Floats | None) -> Affine:
-    """Learn to scale the candidates, by their middle nine tenths where a few lie so far out that they are no labels.
+def robust_target(usual: Affine, S: CandidateSets, sample_weight: Floats | None) -> Affine:
+    """Return a scaling by the middle nine tenths of the candidates where a few lie so far out that they are no labels.
 
-    A sentinel such as 999999 in one row would otherwise leave all labels at the same place.
+    A sentinel such as 999999 in one row would otherwise leave all labels at the same place. Elsewhere it is the
+    ``usual`` one, by mean and standard deviation.
     """
-    usual = learn_target(S, sample_weight, active=True, single_precision=False)
     values = S.values if sample_weight is None else S.values[sample_weight[S.row_index] > 0]
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
     # As wide as this, a normal distribution has its middle nine tenths between these two.
     spread = (high - low) / 3.29
-    if spread == 0.0 or float(usual.scale) <= _ABSURD * spread:
+    if spread == 0.0 or float(usual.scale) <= _OUTLIERS * spread:
         return usual
     return Affine(np.float64(middle), np.float64(spread))
 
 
 def rescaled(S: CandidateSets, target: Affine) -> CandidateSets:
     """Return the same sets in the units the learner sees."""
+    if target.centre == 0.0 and target.scale == 1.0:
+        return S
     with np.errstate(over="ignore"):
         values = target.apply(S.values)
     if not np.isfinite(values).all():
@@ -113,7 +129,7 @@ def rescaled(S: CandidateSets, target: Affine) -> CandidateSets:
             f"model was fitted to, which are around {float(target.centre):g} with a standard deviation of "
             f"{float(target.scale):g}; leave it out or correct it."
         )
-    return CandidateSets(values, S.offsets, S.prior)
+    return CandidateSets._of_checked(values, S.offsets, S.prior)
 
 
 def label_scale(S: CandidateSets, sample_weight: Floats | None = None) -> float:

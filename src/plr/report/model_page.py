@@ -21,7 +21,6 @@ from plr.report.model_charts import (
 from plr.report.pages import render_page
 from plr.report.provenance import columns_of, command_of, settings_of
 from plr.report.row_table import first_rows, rows_data
-from plr.training import effort_of_folds
 
 __all__ = ["render_model_page"]
 
@@ -54,7 +53,7 @@ def render_model_page(content: ModelContent) -> str:
         noise_scale=model.noise_scale_,
         calibration=calibration,
         interval={share: half_width(calibration, share) for share in (0.5, 0.9)},
-        fold_effort=effort_of_folds(model.learner_, model.model_) if calibration is not None else None,
+        fold_effort=model.learner_.effort_of_folds(model.model_) if calibration is not None else None,
         drawn=None if rows is None else candidates_chart(rows, content.half, content.label),
         truth_drawn=None if rows is None or checks is None else truth_chart(rows, content.label),
         stages=_stages(content),

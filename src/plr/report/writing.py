@@ -53,16 +53,15 @@ def training_rows(
         keeps it in the file.
     """
     from plr.report.rows import make_rows
-    from plr.training import unseen, unseen_scale
 
-    known = unseen(model.model_)
+    known = model.model_.out_of_fold
     found = model.identify() if known is not None else model._identified
     rows = make_rows(
         S,
         model.candidate_probabilities_ if found is None else found.probabilities,
         model.predict(X) if known is None else known,
         start=model.start_weights_,
-        relative=unseen_scale(model.model_),
+        relative=model.model_.relative_scale,
         truth=truth,
         out_of_fold=found is not None,
         out_of_fold_prediction=known is not None,

@@ -15,12 +15,12 @@ from plr.contracts import Report
 from plr.learners.module.data import TrainingBatch
 from plr.learners.module.features import FeatureReader
 from plr.learners.module.fitted import FittedModule
-from plr.learners.module.fitting import Surroundings, begin, label_type, train
+from plr.learners.module.fitting import Interface, begin, label_type, train
 from plr.learners.module.forward import find_device, float_type
 from plr.learners.module.learner import Module
 from plr.learners.module.parts import exclusive, make_module
 from plr.learners.module.settings import check_settings
-from plr.learners.module.training import Material, Together
+from plr.learners.module.training import Together, TrainingData
 from plr.losses import Loss
 from plr.preprocessing.scaling import Affine
 from plr.streaming.ahead import ahead
@@ -115,7 +115,7 @@ class ModuleJob:
             reader = FeatureReader(float_type(net), self.scaling, None, floats=True)
             source = _CopySource(copy, order, own, reader.dtype, kind, numbers.outside(tell))
             validation = None if self.validation is None else _HeldSource(self.validation, reader.dtype, kind)
-            material = Material(
+            data = TrainingData(
                 source,
                 validation,
                 self.scale,
@@ -125,8 +125,8 @@ class ModuleJob:
                 numbers.outside(callback),
                 group,
             )
-            surroundings = Surroundings(reader, self.target, (copy.sizes,))
-            return train(self.learner, settings, net, device, material, self.weighting, self.loss, surroundings)
+            interface = Interface(reader, self.target, (copy.sizes,))
+            return train(self.learner, settings, net, device, data, self.weighting, self.loss, interface)
 
     def report_arrays(self, fitted: FittedModule) -> dict[str, NDArray[Any]]:
         """Return the report of a training as arrays, for `fitted`."""

@@ -14,8 +14,7 @@ from plr.densities.mixture import Mixture, estimate
 from plr.errors import CandidateError, ParameterError
 from plr.learners import Learner
 from plr.learners.starts import DensityStart, Start
-from plr.preprocessing.columns import Columns
-from plr.preprocessing.encoding import Encoding
+from plr.preprocessing.features import Columns, Encoding
 from plr.preprocessing.scaling import Affine, rescaled
 from plr.streaming.rows import FolderRows, Reading
 from plr.streaming.shuffled import Prepared

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from plr.columns.kinds import Mended
 from plr.errors import FeatureError, TargetScaleError
-from plr.preprocessing.columns import Columns
-from plr.preprocessing.encoding import MOST_CATEGORIES, Encoding
+from plr.preprocessing.features import MOST_CATEGORIES, Columns, Encoding
 from plr.preprocessing.scaling import Affine
 from plr.streaming.rows import FolderRows
 from plr.weighting.rule import frozen
@@ -158,7 +157,7 @@ class Survey:
         return Columns(tuple(names), dict(categories)) if categories else None
 
     def encoding(self, names: Sequence[str], columns: Columns | None, scale: bool) -> Encoding:
-        """Return how features become what a network sees: as `plr.preprocessing.encoding.learn_encoding` would."""
+        """Return how features become what a network sees: as `plr.preprocessing.features.learn_encoding` would."""
         assert self.numbers is not None
         categorical = () if columns is None else columns.categorical
         numeric = tuple(place for place in range(len(names)) if place not in categorical)

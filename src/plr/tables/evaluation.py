@@ -138,7 +138,7 @@ class _Comparison:
 
     def _judge(self, X: Any, sets: CandidateSets | None) -> tuple[Floats, Floats | None]:
         """Predict rows and their noise scales; training rows out-of-fold, where that is known."""
-        prediction, relative = self._regressor._judge(X, scale=True)
+        prediction, relative = self._regressor._predict_with_scale(X)
         if self._seen is None:
             return prediction, relative
         trained = self._seen.find(X, sets)

@@ -36,7 +36,6 @@ from plr.tables.identification_columns import count_doubt, doubt_of
 from plr.tables.roles import Asked, Roles, read_roles
 from plr.tables.row_digests import row_digests, table_digest
 from plr.tables.rows import place_in, take_with_candidates
-from plr.training import effort_of_folds
 
 __all__ = ["FitSummary", "Prepared", "fit_table", "open_in_batches", "tell_columns"]
 
@@ -266,13 +265,13 @@ def _fit_in_memory(
             "process predicts alone."
         )
     found = None
-    if identify or getattr(regressor.model_, "out_of_fold", None) is not None:
+    if identify or regressor.model_.out_of_fold is not None:
         with front.working("Identifying"):
             found = regressor.identify()
     if intervals:
         with front.working("Calibrating intervals"):
             regressor.calibrate()
-        if lower := effort_of_folds(regressor.learner_, regressor.model_):
+        if lower := regressor.learner_.effort_of_folds(regressor.model_):
             front.note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
     regressor._row_digests = row_digests(X, sets)
     left_out = table.num_rows - len(sets)

@@ -10,8 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from plr.training import unseen, unseen_scale
-
 if TYPE_CHECKING:
     from plr.candidates import CandidateSets
     from plr.regressor import PartialLabelRegressor
@@ -82,10 +80,10 @@ class SeenRows:
         digests = model._row_digests
         assert digests is not None
         self._known = [_Multiset(entries) for entries in digests]
-        self.prediction = self._by_row(unseen(model.model_), digests)
+        self.prediction = self._by_row(model.model_.out_of_fold, digests)
         if self.prediction is None:
             self.prediction = self._by_row(model._out_of_fold, digests)
-        self.scale = self._by_row(unseen_scale(model.model_), digests)
+        self.scale = self._by_row(model.model_.relative_scale, digests)
 
     def find(self, X: pa.Table, sets: CandidateSets | None) -> Rows:
         """Return the number of each row among the training rows, -1 where it is not among them.

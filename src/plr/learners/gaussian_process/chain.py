@@ -23,10 +23,10 @@ Rows = NDArray[np.int64]
 _HIGHEST_LEVERAGE = 0.999
 # Columns of labels that the kernel is learned from.
 _DRAWS = 10
-# First labels are drawn from the squares of the start's weights: it is surer than it knows.
-_SHARPER = 2.0
-# Fewer rows than this are not set aside as sure.
-_FEWEST_SURE = 200
+# First labels are drawn from the squares of the start's weights, which are under-confident.
+_SHARPENING = 2.0
+# At least so many rows count as those that the start is most confident of.
+_FEWEST_CONFIDENT = 200
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Chain:
     places, root, coefficients : ndarrays
         The function: covariance with ``places``, whitened by ``root``, times ``coefficients``.
     weights : ndarray, one entry per candidate
-    unseen : ndarray of shape (n,)
-        Predictions without the row itself.
+    out_of_fold : ndarray of shape (n,)
+        Predictions from all other rows.
     noise_scales, evidence : ndarrays, one entry per round
     """
 
@@ -80,7 +80,7 @@ class Chain:
     root: Floats
     coefficients: Floats
     weights: Floats
-    unseen: Floats
+    out_of_fold: Floats
     noise_scales: Floats
     evidence: Floats
 
@@ -117,7 +117,7 @@ class _System:
         """Return the function's coefficients for labels of all rows."""
         return np.asarray(self.gain.T @ labels.astype(self.gain.dtype), dtype=np.float64)
 
-    def unseen(self, labels: Floats) -> Floats:
+    def leave_one_out(self, labels: Floats) -> Floats:
         """Return what the other rows' labels predict for each row."""
         fitted = self.features @ self.coefficients(labels)
         found: Floats = (fitted - self.leverage * labels) / (1.0 - self.leverage)
@@ -128,7 +128,7 @@ def run_chain(problem: Problem, plan: Plan, rule: Rule, seed: int) -> Chain:
     """Run one chain.
 
     Where no candidate is in doubt there is nothing to draw. Under weightings other than the posterior, labels are not
-    drawn: they are the candidates' means under the rule's weights around the unseen predictions.
+    drawn: they are the candidates' means under the rule's weights around predictions from the other rows.
     """
     random = np.random.default_rng(seed)
     rows, columns = problem.X.shape
@@ -158,7 +158,7 @@ def _fit_rule(problem: Problem, plan: Plan, places: Floats, rule: Rule, random: 
         chosen = _some(len(S), plan.kernel_rows, random)
         kernel = kernel.learned(problem.X[chosen], labels[chosen, None], problem.weight[chosen], plan.steps)
         system = _System.of(kernel, places[: plan.features], problem)
-        found = rule.evaluate(system.unseen(labels), S, state)
+        found = rule.evaluate(system.leave_one_out(labels), S, state)
         weights = found.weights
         scales.append(kernel.noise)
         losses.append(-float(found.loss.mean()))
@@ -173,9 +173,9 @@ class _Sampler:
         S, start = problem.S, problem.start
         first = S.prior_or_uniform
         if start is not None:
-            first = start**_SHARPER
+            first = start**_SHARPENING
             first = first / row_sums(first, S)[S.row_index]
-        self.sure = None if start is None else np.maximum.reduceat(first, S.offsets[:-1])
+        self.confidence = None if start is None else np.maximum.reduceat(first, S.offsets[:-1])
         self.draws = np.stack([S.values[draw_candidates(S, first, random)] for _ in range(_DRAWS)], axis=1)
         self.labels = np.ascontiguousarray(self.draws[:, 0])
         self.order = np.arange(len(S))
@@ -193,8 +193,8 @@ class _Sampler:
         for done in range(plan.rounds):
             kernel = self._learn(kernel, done)
             system = _System.of(kernel, places, self.problem, np.float32)
-            if done == 0 and self.sure is not None:
-                self._trust_the_sure(system, kernel)
+            if done == 0 and self.confidence is not None:
+                self._impute_uncertain(system, kernel)
             probability, mean, score = self._draw_labels(system, kernel)
             scales.append(kernel.noise)
             evidence.append(float(np.average(score, weights=self.problem.weight)))
@@ -214,24 +214,25 @@ class _Sampler:
         steps = plan.steps
         if done == 0:
             steps *= 2
-            if self.sure is not None:
-                # By the rows that the start is sure of, in part at random: the others' labels would pass for noise.
-                worth = self.sure * self.random.uniform(0.8, 1.0, len(self.sure))
+            if self.confidence is not None:
+                # By the rows that the start is most confident of, in part at random: the labels of the others would
+                # pass for noise.
+                worth = self.confidence * self.random.uniform(0.8, 1.0, len(self.confidence))
                 chosen = np.sort(np.argsort(-worth, kind="stable")[: plan.kernel_rows])
         return kernel.learned(problem.X[chosen], self.draws[chosen], problem.weight[chosen], steps)
 
-    def _trust_the_sure(self, system: _System, kernel: Kernel) -> None:
-        """Give rows that the start is not sure of the labels that the others predict, until they are drawn."""
-        assert self.sure is not None
+    def _impute_uncertain(self, system: _System, kernel: Kernel) -> None:
+        """Give rows that the start is least confident of the labels that the others predict, until they are drawn."""
+        assert self.confidence is not None
         rows = len(self.labels)
-        surest = np.argsort(-self.sure, kind="stable")[: max(rows // 3, min(rows, _FEWEST_SURE))]
-        known = system.features[surest].astype(np.float64)
-        weight = self.problem.weight[surest]
+        confident = np.argsort(-self.confidence, kind="stable")[: max(rows // 3, min(rows, _FEWEST_CONFIDENT))]
+        known = system.features[confident].astype(np.float64)
+        weight = self.problem.weight[confident]
         precision = (known * weight[:, None]).T @ known
         precision[np.diag_indices(known.shape[1])] += kernel.noise
-        coefficients = linalg.solve(precision, known.T @ (weight * self.labels[surest]), assume_a="pos")
+        coefficients = linalg.solve(precision, known.T @ (weight * self.labels[confident]), assume_a="pos")
         guessed = system.features @ coefficients
-        guessed[surest] = self.labels[surest]
+        guessed[confident] = self.labels[confident]
         # Nothing will be drawn for rows whose label is known.
         given = (self.problem.S.sizes == 1) & (self.problem.missing == 0.0)
         guessed[given] = self.labels[given]
@@ -289,7 +290,7 @@ def _finish(
         system.root,
         system.coefficients(labels),
         weights,
-        system.unseen(labels),
+        system.leave_one_out(labels),
         np.sqrt(np.array(noise)),
         np.array(evidence),
     )

@@ -16,8 +16,8 @@ Floats = NDArray[np.float64]
 
 # A constant's variance: labels have mean 0, so hardly any is needed.
 _CONSTANT = 0.1
-# Logarithms of lengths, of the curved and the straight part's variances and of the noise stay within these.
-_LENGTHS, _CURVED, _STRAIGHT, _NOISE = (-3.0, 5.0), (-6.0, 3.0), (-8.0, 3.0), (-9.0, 1.0)
+# Bounds of the logarithms of the lengths, of the Matérn and the linear part's variances and of the noise.
+_LENGTHS, _MATERN, _LINEAR, _NOISE = (-3.0, 5.0), (-6.0, 3.0), (-8.0, 3.0), (-9.0, 1.0)
 # How far these logarithms usually are from where they begin; the noise may be anything.
 _SPREAD, _NOISE_SPREAD = 1.0, 2.0
 _JITTER = 1e-6
@@ -98,7 +98,7 @@ class Kernel:
             return float(value + 0.5 * away @ away), gradient + away / spread
 
         # As arrays: with thousands of columns, looking at pairs one by one takes longer than the linear algebra.
-        bounds = optimize.Bounds(*np.array([_LENGTHS] * columns + [_CURVED, _STRAIGHT, _NOISE]).T)
+        bounds = optimize.Bounds(*np.array([_LENGTHS] * columns + [_MATERN, _LINEAR, _NOISE]).T)
         found = optimize.minimize(
             cost, self.parameters, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations}
         )

@@ -13,12 +13,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from plr._codes import MISSING, SQUARED
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
-from plr.contracts import Learner, Report, Task
+from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
 from plr.folds import take_rows
 from plr.learners.gaussian_process.chain import Chain, Plan, Problem, run_chain
-from plr.preprocessing.encoding import Encoding, learn_encoding
-from plr.preprocessing.scaling import Affine, learn_steady_target, rescaled
+from plr.preprocessing import Preprocessing
+from plr.preprocessing.features import Encoding
+from plr.preprocessing.scaling import Affine
 from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums, thread_count
 
@@ -29,51 +30,57 @@ Floats = NDArray[np.float64]
 # Beyond this many rows a chain is shorter.
 _MANY = 2000
 # A chain counts if it agrees with the start so well, compared with the chain that agrees best.
-_ALIKE = 0.75
+_AGREEMENT = 0.75
 # Keeps logarithms and the noise of rows with hardly any weight finite.
 _NOTHING = 1e-12
 # Scaled features beyond this would overflow in distances.
 _FARTHEST = 1e4
 # Rows that are predicted at a time: the features of all of them would not fit into memory.
-_AT_A_TIME = 20_000
+_BLOCK = 20_000
 
 
 @dataclass(frozen=True)
-class FittedGaussianProcess:
+class FittedGaussianProcess(Fitted):
     """The functions that the chains found, with the scaling around them.
 
     Attributes
     ----------
     chains : tuple of Chain
-    out_of_fold : ndarray of shape (n,) or None
-        Predictions of the training rows, each from what all other rows say. None where rows come in groups, whose other
-        rows say too much.
     weights : ndarray, one entry per candidate of the training rows
         How often each was drawn, or would have been.
     report : Report
         Its loss is minus the mean log likelihood of the candidate sets, given the labels drawn for other rows.
+    drawn : bool
+        Whether labels were drawn.
+    out_of_fold : ndarray of shape (n,) or None
+        Predictions of the training rows, each from what all other rows say. None where rows come in groups, whose other
+        rows say too much.
     """
 
     chains: tuple[Chain, ...]
     encoding: Encoding
     target: Affine
-    out_of_fold: Floats | None
     weights: Floats
     report: Report
     drawn: bool = True
+    out_of_fold: Floats | None = None
 
     @property
-    def unseen_weights(self) -> Floats | None:
+    def out_of_fold_weights(self) -> Floats | None:  # type: ignore[override]
         """The weights, where they were drawn and no row of a row's own group had a say in them."""
         return self.weights if self.drawn and self.out_of_fold is not None else None
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
-        found = np.empty(len(X))
+        return self.predict_encoded(self.encoding.apply(X))
+
+    def predict_encoded(self, rows: Floats) -> Floats:
+        """Return one prediction per row of encoded features."""
+        found = np.empty(len(rows))
         with one_blas_thread():
-            for first in range(0, len(X), _AT_A_TIME):
-                part = _encoded(self.encoding, X[first : first + _AT_A_TIME])
-                found[first : first + _AT_A_TIME] = np.mean([chain.predict(part) for chain in self.chains], axis=0)
+            for first in range(0, len(rows), _BLOCK):
+                part = np.clip(rows[first : first + _BLOCK], -_FARTHEST, _FARTHEST)
+                found[first : first + _BLOCK] = np.mean([chain.predict(part) for chain in self.chains], axis=0)
         return self.target.undo(found)
 
 
@@ -145,12 +152,12 @@ class GaussianProcess(Learner):
         chosen = _rows_seen(task, most)
         seen = task if chosen is None else take_rows(task, chosen)
         chains, plan = self._plan(len(seen.S))
-        if not _draws(seen):
-            # Nothing is drawn, so that chains would hardly differ.
+        drawn = task.rule.learns_scale and (task.rule.may_miss or seen.S.values.size > len(seen.S))
+        if not drawn:
+            # Chains would hardly differ.
             chains = 1
-        encoding = learn_encoding(seen.X, seen.categorical, seen.sample_weight)
-        target = learn_steady_target(seen.S, seen.sample_weight)
-        problem = self._problem(seen, encoding, target)
+        prepared = seen.preprocess()
+        problem = self._problem(seen, prepared)
         seeds = np.random.SeedSequence(task.seed).generate_state(chains)
         # The last bits of a product depend on the number of threads, so each chain has one.
         with one_blas_thread():
@@ -162,9 +169,9 @@ class GaussianProcess(Learner):
                 found.append(chain)
                 if task.callback is not None:
                     task.callback(len(found), chains, -float(chain.evidence[-1]))
-        model = replace(self._collect(_agreeing(found, problem), encoding, target), drawn=_draws(seen))
+        model = self._collect(_agreeing(found, problem), prepared, drawn)
         if chosen is not None:
-            model = self._judge_the_rest(model, task, chosen)
+            model = self._add_other_rows(model, task, chosen)
         return model if task.groups is None else replace(model, out_of_fold=None)
 
     def _plan(self, rows: int) -> tuple[int, Plan]:
@@ -174,8 +181,8 @@ class GaussianProcess(Learner):
         features = check_integer("features", self.features, low=1)
         return chains, Plan(rounds, 10 if many else 20, 4, 300 if many else 200, -(-3 * features // 5), features)
 
-    def _problem(self, task: Task, encoding: Encoding, target: Affine) -> Problem:
-        S = rescaled(task.S, target)
+    def _problem(self, task: Task, prepared: Preprocessing) -> Problem:
+        S = prepared.robust_sets
         share = check_number("outliers", self.outliers, low=0.0, below=1.0)
         if task.rule.may_miss:
             missing = np.full(len(S), float(task.rule.initial_state()[MISSING]))
@@ -184,24 +191,26 @@ class GaussianProcess(Learner):
         weight = np.ones(len(S))
         if task.sample_weight is not None:
             weight = np.maximum(task.sample_weight / task.sample_weight.mean(), _NOTHING)
-        odds = S.prior_or_uniform * (1.0 - missing[S.row_index]) * _inverse_density(task, S, target)
-        return Problem(_encoded(encoding, task.X), S, weight, odds, missing, task.start)
+        odds = S.prior_or_uniform * (1.0 - missing[S.row_index]) * _inverse_density(task, S, prepared.robust_target)
+        return Problem(np.clip(prepared.features, -_FARTHEST, _FARTHEST), S, weight, odds, missing, task.start)
 
     @staticmethod
-    def _collect(chains: tuple[Chain, ...], encoding: Encoding, target: Affine) -> FittedGaussianProcess:
+    def _collect(chains: tuple[Chain, ...], prepared: Preprocessing, drawn: bool) -> FittedGaussianProcess:
+        target = prepared.robust_target
         evidence = np.mean([chain.evidence for chain in chains], axis=0)
         scales = np.mean([chain.noise_scales for chain in chains], axis=0) * float(target.scale)
         return FittedGaussianProcess(
             chains,
-            encoding,
+            prepared.encoding,
             target,
-            target.undo(np.mean([chain.unseen for chain in chains], axis=0)),
             np.mean([chain.weights for chain in chains], axis=0),
             Report(rounds=len(evidence), loss=-evidence, noise_scale=scales),
+            drawn,
+            target.undo(np.mean([chain.out_of_fold for chain in chains], axis=0)),
         )
 
     @staticmethod
-    def _judge_the_rest(model: FittedGaussianProcess, task: Task, chosen: NDArray[np.int64]) -> FittedGaussianProcess:
+    def _add_other_rows(model: FittedGaussianProcess, task: Task, chosen: NDArray[np.int64]) -> FittedGaussianProcess:
         """Weigh the candidates of rows that no chain has seen by the noise around their predictions."""
         prediction = model.predict(task.X)
         assert model.out_of_fold is not None
@@ -220,7 +229,7 @@ class GaussianProcess(Learner):
 
 
 def _agreeing(chains: Sequence[Chain], problem: Problem) -> tuple[Chain, ...]:
-    """Return the chains that have not lost the way.
+    """Return the chains that agree with the start.
 
     With many false labels, chains may settle on a function that fits candidates by chance. Its likelihood may be no
     worse than the right one's, but the start, which has come about without any function, knows better.
@@ -233,13 +242,8 @@ def _agreeing(chains: Sequence[Chain], problem: Problem) -> tuple[Chain, ...]:
     shared = [row_sums(start * chain.weights, S) / by_chance for chain in chains]
     gains = np.array([np.average(np.log(np.maximum(each, _NOTHING)), weights=problem.weight) for each in shared])
     # Where none agrees with it, or it says no more than the priors do, the start cannot tell them apart.
-    least = _ALIKE * gains.max() if gains.max() > 0 else -np.inf
+    least = _AGREEMENT * gains.max() if gains.max() > 0 else -np.inf
     return tuple(chain for chain, gain in zip(chains, gains, strict=True) if gain >= least)
-
-
-def _draws(task: Task) -> bool:
-    """Return whether there is anything to draw."""
-    return task.rule.learns_scale and (task.rule.may_miss or task.S.values.size > len(task.S))
 
 
 def _rows_seen(task: Task, most: int) -> NDArray[np.int64] | None:
@@ -248,12 +252,6 @@ def _rows_seen(task: Task, most: int) -> NDArray[np.int64] | None:
     if len(rows) > most:
         rows = np.sort(np.random.default_rng(task.seed).permutation(rows)[:most])
     return None if len(rows) == len(task.S) else rows
-
-
-def _encoded(encoding: Encoding, X: Floats) -> Floats:
-    """Return encoded features; what is absurdly far from all training rows counts as only very far."""
-    found: Floats = np.clip(encoding.apply(X), -_FARTHEST, _FARTHEST)
-    return found
 
 
 def _inverse_density(task: Task, S: CandidateSets, target: Affine) -> Any:

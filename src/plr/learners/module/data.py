@@ -130,7 +130,7 @@ class MakeBatch:
 class MapSource:
     """Batches of rows that can be indexed, in an order that the seed and the epoch decide.
 
-    Without a seed the rows judge: all of them, in their own order.
+    Without a seed they are validation rows: all of them, in their own order.
     """
 
     def __init__(self, rows: Dataset, batch_size: int, seed: int | None, loader: Mapping[str, Any], pin: bool) -> None:
@@ -149,7 +149,7 @@ class MapSource:
 
 
 class StreamSource:
-    """Batches of an iterable dataset, in the order it gives them. Without a seed the rows judge: all of them."""
+    """Batches of an iterable dataset, in the order it gives them. Without a seed they are validation rows."""
 
     def __init__(
         self, dataset: Any, make: MakeBatch, batch_size: int, seed: int | None, loader: Mapping[str, Any], pin: bool

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.contracts import Report
+from plr.contracts import Fitted, Report
 from plr.errors import DependencyError
 from plr.preprocessing.scaling import Affine
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class FittedModule:
+class FittedModule(Fitted):
     """A trained module with the scaling around it.
 
     Attributes

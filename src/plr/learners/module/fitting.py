@@ -35,7 +35,7 @@ from plr.learners.module.parts import (
     make_scheduler,
 )
 from plr.learners.module.settings import Settings
-from plr.learners.module.training import Material, Progress, Training
+from plr.learners.module.training import Progress, Training, TrainingData
 from plr.losses import Loss, get_loss
 from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
 from plr.weighting import Posterior, Weighting, get_weighting
@@ -43,7 +43,7 @@ from plr.weighting import Posterior, Weighting, get_weighting
 if TYPE_CHECKING:
     from plr.learners.module.learner import Module
 
-__all__ = ["Surroundings", "begin", "fit_pairs", "fit_task", "label_type", "train"]
+__all__ = ["Interface", "begin", "fit_pairs", "fit_task", "label_type", "train"]
 
 # The first third of the epochs trains on the weights of a start, where there is one.
 _START_SHARE = 3
@@ -70,26 +70,26 @@ def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
             indexed = TaskRows(FeatureRows(reader, rows.X), rows, target, labels)
             return MapSource(indexed, settings.batch_size, seed, settings.loader, device.type == "cuda")
 
-        judges: Source | None = None
-        judged: tuple[Any, ...] = ()
+        validation: Source | None = None
+        held_out: tuple[Any, ...] = ()
         if task.validation is not None:
             rows, sets = task.validation
-            # The validation rows are judged by the density of the training rows, already scaled.
+            # The validation rows are scored by the density of the training rows, already scaled.
             log_q = task.validation_log_q(target)
-            judging = Task(rows, sets, task.rule, log_q=log_q - np.log(float(target.scale)) if log_q.size else None)
-            judges, judged = source_of(judging, None), (sets.values, sets.offsets, sets.prior)
+            scored = Task(rows, sets, task.rule, log_q=log_q - np.log(float(target.scale)) if log_q.size else None)
+            validation, held_out = source_of(scored, None), (sets.values, sets.offsets, sets.prior)
         given = (X, S.values, S.offsets, S.prior, task.sample_weight, task.log_q, task.start)
-        material = Material(
+        data = TrainingData(
             source_of(task, task.seed),
-            judges,
+            validation,
             label_scale(rescaled(S, target), task.sample_weight),
             task.seed,
             numbers,
             settings.epochs // _START_SHARE if task.start is not None else 0,
             numbers.outside(task.callback),
         )
-        surroundings = Surroundings(reader, target, (*given, *judged))
-        return train(learner, settings, net, device, material, task.rule.weighting, task.rule.loss, surroundings)
+        interface = Interface(reader, target, (*given, *held_out))
+        return train(learner, settings, net, device, data, task.rule.weighting, task.rule.loss, interface)
 
 
 def fit_pairs(
@@ -124,7 +124,7 @@ def fit_pairs(
                 return MapSource(PairRows(given, make), settings.batch_size, order, settings.loader, pin)
             return StreamSource(given, make, settings.batch_size, order, settings.loader, pin)
 
-        material = Material(
+        data = TrainingData(
             source_of(dataset, seed),
             None if validation is None else source_of(validation, None),
             label_scale(rescaled(S, target)),
@@ -132,12 +132,12 @@ def fit_pairs(
             numbers,
             callback=numbers.outside(callback),
         )
-        surroundings = Surroundings(reader, target, (S.values, S.offsets, S.prior))
-        return train(learner, settings, net, device, material, rule, get_loss(loss), surroundings)
+        interface = Interface(reader, target, (S.values, S.offsets, S.prior))
+        return train(learner, settings, net, device, data, rule, get_loss(loss), interface)
 
 
-class Surroundings(NamedTuple):
-    """How features and labels come to and from the module, and what tells them apart from others."""
+class Interface(NamedTuple):
+    """How features and labels are turned into what the module sees, and the data that a checkpoint is of."""
 
     reader: FeatureReader
     target: Affine
@@ -157,18 +157,18 @@ def train(
     settings: Settings,
     net: nn.Module,
     device: torch.device,
-    material: Material,
+    data: TrainingData,
     weighting: Weighting,
     loss: Loss,
-    surroundings: Surroundings,
+    interface: Interface,
 ) -> FittedModule:
     """Train a module that has just begun."""
-    steps = material.source.steps
+    steps = data.source.steps
     pointwise = loss if learner.loss is None else learner.loss
     rounds = _UNKNOWN_ROUND if steps is None else min(max(steps, 1), _SLOWEST_ROUND)
-    criterion = make_criterion(weighting, pointwise, learner.score, material.scale, 1.0 / rounds)
+    criterion = make_criterion(weighting, pointwise, learner.score, data.scale, 1.0 / rounds)
     if has_lazy_parameters(net):
-        _fill_in(net, material.source, device, settings.autocast)
+        _fill_in(net, data.source, device, settings.autocast)
     check_trainable(net)
     identity = {}
     if settings.checkpoint is not None:
@@ -177,8 +177,8 @@ def train(
             module=f"{type(net).__name__} {digest_module(net)}",
             weighting=weighting if learner.score is None else learner.score,
             loss=pointwise,
-            data=digest_arrays(surroundings.data),
-            seed=material.seed,
+            data=digest_arrays(interface.data),
+            seed=data.seed,
             scale_features=learner.scale_features,
             scale_target=learner.scale_target,
             validation_fraction=learner.validation_fraction,
@@ -188,8 +188,8 @@ def train(
     optimizer = make_optimizer(settings, net)
     scheduler = make_scheduler(settings, optimizer, steps)
     noise = weighting if isinstance(weighting, Posterior) else Posterior()
-    training = Training(net, criterion, optimizer, scheduler, settings, device, material, noise, identity)
-    reader, target, _ = surroundings
+    training = Training(net, criterion, optimizer, scheduler, settings, device, data, noise, identity)
+    reader, target, _ = interface
 
     def finished() -> FittedModule:
         net.zero_grad(set_to_none=True)

@@ -112,6 +112,7 @@ class Module(Learner):
     """
 
     takes = "rows"
+    takes_datasets = True
 
     def __init__(
         self,
@@ -158,6 +159,10 @@ class Module(Learner):
         self.scale_target = scale_target
         self.threads = threads
         self.loader = loader
+
+    def for_folds(self, task: Task) -> Learner:
+        """Return the learner without its checkpoint, which is of the training on all rows."""
+        return super().for_folds(task).set_params(checkpoint=None)
 
     def fit(self, task: Task) -> FittedModule:
         """Fit the module to the task."""

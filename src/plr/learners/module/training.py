@@ -31,7 +31,7 @@ from plr.torch import CandidateLoss, PosteriorLoss
 from plr.weighting import Posterior, Rule
 from plr.weighting.rule import NOTHING
 
-__all__ = ["Material", "Progress", "Together", "Training"]
+__all__ = ["Progress", "Together", "Training", "TrainingData"]
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Together(Protocol):
 
 
 @dataclass(frozen=True)
-class Material:
+class TrainingData:
     """What there is to learn from.
 
     Attributes
@@ -109,7 +109,7 @@ class Training:
     optimizer, scheduler : from torch
     settings : Settings
     device : torch.device
-    material : Material
+    data : TrainingData
     noise : Posterior
         What evidence judges by.
     identity : dict
@@ -124,27 +124,27 @@ class Training:
         scheduler: Any,
         settings: Settings,
         device: torch.device,
-        material: Material,
+        data: TrainingData,
         noise: Posterior,
         identity: dict[str, str],
     ) -> None:
         self.net, self.criterion = net, criterion.to(device)
         self._optimizer, self._scheduler = optimizer, scheduler
-        self._settings, self._device, self._material = settings, device, material
+        self._settings, self._device, self._data = settings, device, data
         self._noise, self._identity = noise, identity
         self._call = net if settings.compile is None else torch.compile(net, **settings.compile)
         self._trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
         self._good: list[Tensor] = []
         missing = float(Rule(noise, Squared()).initial_state()[MISSING])
-        self.progress = Progress(noise=material.scale, missing=missing)
-        if material.together is not None and isinstance(self.criterion, PosteriorLoss):
-            self.criterion.add_up = material.together.add
+        self.progress = Progress(noise=data.scale, missing=missing)
+        if data.together is not None and isinstance(self.criterion, PosteriorLoss):
+            self.criterion.add_up = data.together.add
 
     def run(self) -> Progress:
         """Train to the end, from the checkpoint on where there is one."""
-        settings, progress, together = self._settings, self.progress, self._material.together
-        if self._material.validation is not None:
-            _check_judges(self._material.validation.steps)
+        settings, progress, together = self._settings, self.progress, self._data.together
+        if self._data.validation is not None:
+            _check_validation_rows(self._data.validation.steps)
         self._take_up()
         self._good = [tensor.detach().clone() for tensor in self._changing()]
         while progress.epoch < settings.epochs and not progress.stopped:
@@ -152,15 +152,15 @@ class Training:
             progress.losses.append(loss)
             if isinstance(self.criterion, PosteriorLoss):
                 progress.scales.append(float(self.criterion.scale))
-            score = None if self._material.validation is None else self._validate(self._material.validation)
+            score = None if self._data.validation is None else self._validate(self._data.validation)
             if isinstance(self._scheduler, ReduceLROnPlateau):
                 self._scheduler.step(loss if score is None else score)
             progress.epoch += 1
             if settings.checkpoint is not None and (together is None or together.number == 0):
                 write_checkpoint(settings.checkpoint, self._identity, self._state())
-            if self._material.callback is not None:
-                self._material.callback(progress.epoch, settings.epochs, loss)
-        if self._material.validation is not None:
+            if self._data.callback is not None:
+                self._data.callback(progress.epoch, settings.epochs, loss)
+        if self._data.validation is not None:
             if progress.best is None:
                 raise DivergenceError(
                     "No epoch has a finite score on the validation rows; look for values far out of range."
@@ -169,12 +169,12 @@ class Training:
         return progress
 
     def _train_epoch(self, epoch: int) -> float:
-        together = self._material.together
+        together = self._data.together
         apart = [together.number] if together is not None and together.number else []
-        self._material.numbers.seed(self._material.seed, 1, epoch, *apart)
+        self._data.numbers.seed(self._data.seed, 1, epoch, *apart)
         self.net.train()
         total = weight = 0.0
-        for step, batch in enumerate(self._material.source.batches(epoch)):
+        for step, batch in enumerate(self._data.source.batches(epoch)):
             batch = on_device(batch, self._device)
             rows = len(batch.candidates)
             total += (batch.rows_in_all or rows) * self._step(batch, epoch, step)
@@ -195,7 +195,7 @@ class Training:
         Optimisers that look several times at a batch (LBFGS) call the closure as often; the noise is learned once.
         """
         rows = len(batch.candidates)
-        fixed = batch.fixed if epoch < self._material.fixed_epochs else None
+        fixed = batch.fixed if epoch < self._data.fixed_epochs else None
         values: list[float] = []
 
         @torch.enable_grad()
@@ -232,19 +232,19 @@ class Training:
 
     def _added(self, part: Tensor) -> Tensor:
         """Return a tensor added up over the processes that train together."""
-        if self._material.together is not None:
-            self._material.together.add(part)
+        if self._data.together is not None:
+            self._data.together.add(part)
         return part
 
     def _add_gradients(self) -> None:
         """Add up the gradients of all processes: each has divided by the rows of all."""
-        if self._material.together is None:
+        if self._data.together is None:
             return
         for parameter in self._trained:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         flat = torch.cat([part.grad.reshape(-1) for part in self._trained])
-        self._material.together.add(flat)
+        self._data.together.add(flat)
         at = 0
         for parameter in self._trained:
             parameter.grad.copy_(flat[at : at + parameter.numel()].view_as(parameter))
@@ -260,7 +260,7 @@ class Training:
 
     def _validate(self, rows: Source) -> float:
         progress = self.progress
-        together, score = self._material.together, 0.0
+        together, score = self._data.together, 0.0
         if together is None or together.number == 0:
             score = self._evidence(rows) if self._settings.monitor == "evidence" else self._mean_loss(rows)
         # The first process decides for all.
@@ -286,7 +286,7 @@ class Training:
             rows_lost = self.criterion(prediction, batch.candidates, batch.mask, batch.prior, log_q=batch.log_q)
             total += float(rows_lost.sum())
             rows += len(prediction)
-        _check_judges(rows)
+        _check_validation_rows(rows)
         return total / rows
 
     @torch.no_grad()
@@ -299,11 +299,11 @@ class Training:
             sets.append(_sets_of(batch))
             if batch.log_q is not None:
                 densities.append(batch.log_q[batch.mask].double().numpy())
-        _check_judges(len(sets))
+        _check_validation_rows(len(sets))
         prediction, S = np.concatenate(predictions), CandidateSets.concatenate(sets)
         rule = Rule(self._noise, Squared())
         log_q = np.concatenate(densities)
-        state = rule.initial_state(self._material.scale)
+        state = rule.initial_state(self._data.scale)
         state[SCALE], state[MISSING] = self.progress.noise, self.progress.missing
         state = rule.update_scale(prediction, S, state, rule.evaluate(prediction, S, state, log_q).weights)
         self.progress.noise, self.progress.missing = float(state[SCALE]), float(state[MISSING])
@@ -362,7 +362,7 @@ class Training:
         vars(self.progress).update(state["progress"])
 
 
-def _check_judges(found: int | None) -> None:
+def _check_validation_rows(found: int | None) -> None:
     if found == 0:
         raise CandidateError("The validation dataset has no rows; give at least one, or none at all.")
 

@@ -161,4 +161,4 @@ def trusted(S: CandidateSets, weights: Floats, trust: float) -> CandidateSets:
     if trust == 0.0:
         return S
     prior = S.prior_or_uniform * np.maximum(weights, _LEAST) ** trust
-    return CandidateSets(S.values, S.offsets, prior / row_sums(prior, S)[S.row_index])
+    return CandidateSets._of_checked(S.values, S.offsets, prior / row_sums(prior, S)[S.row_index])

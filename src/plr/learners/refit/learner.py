@@ -13,14 +13,14 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from plr._codes import AVERAGE, PROGRESSIVE, SCALE
 from plr._parameters import check_choice, check_integer, check_number
-from plr.contracts import Learner, Report, Task
+from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import DivergenceError, ParameterError
 from plr.folds import Folds, check_folds, features_of, make_folds, predict_folds
 from plr.learners.refit.fits import Model, WeightedFits
 from plr.learners.refit.regressors import check_regressor, tags_of, takes_missing
 from plr.learners.refit.row_scale import RowScale, RowScales, weighted_loss
 from plr.noise import in_row_units
-from plr.preprocessing.scaling import label_scale, learn_target, rescaled
+from plr.preprocessing.scaling import label_scale
 
 __all__ = ["FittedRefit", "Refit"]
 
@@ -29,7 +29,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class FittedRefit:
+class FittedRefit(Fitted):
     """The regressors of the last fit.
 
     Attributes
@@ -61,6 +61,10 @@ class FittedRefit:
         """Return one prediction per row."""
         parts = [model.predict(X) for model in self.models]
         return parts[0] if len(parts) == 1 else np.asarray(np.mean(parts, axis=0))
+
+    def predict_scale(self, X: Any) -> Floats | None:
+        """Return each row's noise scale relative to the typical one; None where all rows have the same."""
+        return None if self.row_scale is None else self.row_scale.predict(X)
 
 
 class Refit(Learner):
@@ -124,6 +128,7 @@ class Refit(Learner):
 
     takes = "rows"
     gives_row_scale = True
+    has_folds = True
 
     def __init__(
         self,
@@ -171,7 +176,7 @@ class Refit(Learner):
         scales = RowScales(task, self.regressor, resample)
         relative = None
         for done in range(1, most + 1):
-            prediction = self._predict_unseen(fits, task, rounds.weights, folds, done)
+            prediction = self._predict_folds(fits, task, rounds.weights, folds, done)
             if by_row and done > 1:
                 # The first weights tell how far candidates are apart, not how far the true one is off.
                 with _noted(f"fitting {type(self.regressor).__name__} to the noise of rows in round {done}"):
@@ -187,7 +192,7 @@ class Refit(Learner):
             row_scale = scales.last(prediction, rounds.weights, _rows_with_weight(task))
         return FittedRefit(models, rounds.report(), prediction, row_scale, relative)
 
-    def _predict_unseen(self, fits: WeightedFits, task: Task, weights: Floats, folds: Folds, done: int) -> Floats:
+    def _predict_folds(self, fits: WeightedFits, task: Task, weights: Floats, folds: Folds, done: int) -> Floats:
         def run(fold: int, train: Rows, test: Rows) -> Floats:
             with _noted(f"fitting {type(self.regressor).__name__} in round {done}, without fold {fold + 1} of {parts}"):
                 return fits.fit(train, weights, done, fold).predict(features_of(task.X, test))
@@ -222,8 +227,8 @@ class _Rounds:
     def __init__(self, task: Task, scale_target: bool, name: str) -> None:
         self._task, self._name = task, name
         self.fixed = _are_fixed(task)
-        self._target = learn_target(task.S, task.sample_weight, scale_target, single_precision=False)
-        self._S = rescaled(task.S, self._target)
+        prepared = task.preprocess(scale_target=scale_target)
+        self._target, self._S = prepared.target, prepared.sets
         self._log_q = task.scaled_log_q(self._target)
         self._state = task.rule.initial_state(label_scale(self._S, task.sample_weight))
         # A copy: kernels are compiled for weights that can be written to.

@@ -114,7 +114,7 @@ class RowScales:
         mean = float(np.average(squares, weights=importance))
         logs = np.log(squares + max(_FLOOR * mean, np.finfo(float).tiny))
         plain = Rule(Average(), Squared())
-        labels = CandidateSets.from_labels(logs)
+        labels = CandidateSets._of_checked(logs, np.arange(len(logs) + 1))
         part = replace(task, S=labels, rule=plain, sample_weight=importance, start=None, log_q=None, false_labels=None)
         return WeightedFits(part, self._regressor, self._may_resample), logs, importance
 

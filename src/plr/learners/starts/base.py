@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from plr.candidates import CandidateSets
 from plr.contracts import Learner, Task
 from plr.errors import ParameterError
-from plr.preprocessing.columns import learn_columns
+from plr.preprocessing.features import learn_columns
 
 __all__ = ["Start", "first_weights"]
 

@@ -27,8 +27,8 @@ class SampledStart(Start):
     """Start from what a Gaussian process makes of the candidates.
 
     A candidate's weight is how often it was drawn as the true one (`plr.learners.GaussianProcess`), each time from what
-    all other rows said. The draws begin with the density start. It takes longer than the density alone and is far surer
-    of the truth where there are few rows; the learner keeps its weights as a prior.
+    all other rows said. The draws begin with the density start. It takes longer than the density alone and is far more
+    confident where there are few rows; the learner keeps its weights as a prior.
 
     Parameters
     ----------

@@ -1,0 +1,304 @@
+"""Features as numbers: columns of a frame as codes of categories, and a matrix of codes and gaps as plain columns.
+
+`Columns` turns a frame into a float64 matrix in which categories are whole numbers, in an order learned from the
+training rows. `Encoding` turns such a matrix into what a network, a linear model or a distance can use: categories
+one-hot, gaps filled and marked, columns scaled.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.errors import FeatureError, ParameterError, unknown_name
+from plr.preprocessing.scaling import Affine, learn_features
+
+__all__ = ["MOST_CATEGORIES", "Columns", "Encoding", "by_blocks", "column_place", "learn_columns", "learn_encoding"]
+
+Floats = NDArray[np.float64]
+
+# Of a column with more categories than this, the most frequent have columns of their own.
+MOST_CATEGORIES = 100
+# Scaled as the indicator of half the rows would be. By its own standard deviation, the indicator of one row in ten
+# thousand would be 100 in that row, and the row would decide what is learned from it.
+_INDICATOR_SCALE = 0.5
+# Entries of X encoded at a time in predictions: a megabyte, which the cache holds until it is used.
+_ENTRIES_AT_A_TIME = 131_072
+# Of this many rows a network computes at once; blocks are made of whole ones, so that cutting changes no bit.
+_ROWS_TOGETHER = 256
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of a frame become numbers.
+
+    Attributes
+    ----------
+    names : tuple of str
+    categories : dict
+        For each column of categories, by its place, the categories in order; a category's place is its number.
+    """
+
+    names: tuple[str, ...]
+    categories: dict[int, tuple[Any, ...]]
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """Which columns are categories."""
+        return tuple(self.categories)
+
+    def encode(self, X: Any) -> Floats:
+        """Return a frame as a float64 array; categories that are missing or were never seen become NaN."""
+        if not hasattr(X, "columns"):
+            raise FeatureError(
+                f"The model was fitted on a frame with the columns {', '.join(self.names)}; give it such a frame."
+            )
+        out = np.empty((len(X), len(self.names)))
+        for place, name in enumerate(self.names):
+            column = _column(X, place, name)
+            if place in self.categories:
+                numbers = {category: number for number, category in enumerate(self.categories[place])}
+                out[:, place] = [numbers.get(entry, np.nan) for entry in column]
+            else:
+                out[:, place] = _numbers(column, name)
+        return out
+
+
+def learn_columns(X: Any) -> Columns | None:
+    """Learn the categories of a frame; None for arrays, and for frames of nothing but numbers."""
+    if not hasattr(X, "columns"):
+        return None
+    names = _names(X)
+    categories = {}
+    for place, name in enumerate(names):
+        series, column = _series(X, place), _column(X, place, name)
+        stated = _stated_categories(series)
+        if stated is None and _is_numeric(column):
+            continue
+        categories[place] = _categories(column) if stated is None else stated
+        if getattr(series.dtype, "kind", column.dtype.kind) in "mM" or any(map(_is_time, categories[place])):
+            raise FeatureError(f"Column {name} holds dates or times; turn them into numbers first, days for example.")
+    return Columns(names, categories) if categories else None
+
+
+def column_place(parameter: str, column: object, names: tuple[str, ...], columns: int) -> int:
+    """Return the place of a column that a parameter gives by its name or its number."""
+    if isinstance(column, str):
+        if not names:
+            raise ParameterError(f"{parameter} names the column {column!r}, but X has no names; give column numbers.")
+        if column not in names:
+            raise unknown_name(f"column in {parameter}", column, names)
+        return names.index(column)
+    if isinstance(column, bool) or not isinstance(column, Integral) or not 0 <= int(column) < columns:
+        raise ParameterError(
+            f"{parameter} must give columns by name, or by number from 0 to {columns - 1}, got {column!r}."
+        )
+    return int(column)
+
+
+def _names(X: Any) -> tuple[str, ...]:
+    # The columns of an Arrow table are the columns themselves.
+    return tuple(str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns))
+
+
+def _series(X: Any, place: int) -> Any:
+    if hasattr(X, "column_names"):
+        return _ArrowSeries(X.column(place))
+    return X.iloc[:, place] if hasattr(X, "iloc") else X.to_series(place)
+
+
+@dataclass(frozen=True)
+class _ArrowSeries:
+    """A column of an Arrow table, as far as it is looked at here."""
+
+    column: Any
+
+    def to_numpy(self) -> NDArray[Any]:
+        """Return the cells, None or NaN where missing."""
+        return np.asarray(self.column.to_numpy())
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the cells."""
+        return self.to_numpy().dtype
+
+
+def _column(X: Any, place: int, name: str) -> NDArray[Any]:
+    column = np.asarray(_series(X, place).to_numpy())
+    if column.dtype == object:
+        for row, entry in enumerate(column):
+            if type(entry).__hash__ is None:
+                raise FeatureError(
+                    f"Column {name} holds a {type(entry).__name__} in row {row}; it must be numbers or categories."
+                )
+    return column
+
+
+def _is_numeric(column: NDArray[Any]) -> bool:
+    if column.dtype.kind in "biuf":
+        return True
+    # A column of numbers with gaps may come as objects.
+    return column.dtype == object and all(isinstance(entry, Real | Decimal) or _is_missing(entry) for entry in column)
+
+
+def _stated_categories(series: Any) -> tuple[Any, ...] | None:
+    """Return the categories of a pandas categorical, in the order it states; None for all else."""
+    stated = getattr(series.dtype, "categories", None)
+    return tuple(stated) if stated is not None and hasattr(series, "iloc") else None
+
+
+def _categories(column: NDArray[Any]) -> tuple[Any, ...]:
+    # Sorted, so that they do not depend on the order of rows.
+    found = [entry for entry in set(column) if not _is_missing(entry)]
+    return tuple(sorted(found, key=lambda entry: (type(entry).__name__, entry)))
+
+
+def _is_time(entry: Any) -> bool:
+    return isinstance(entry, datetime.date | datetime.time | datetime.timedelta)
+
+
+def _is_missing(entry: Any) -> bool:
+    # pandas' NA is the one missing value that does not say whether it equals itself.
+    return entry is None or str(entry) == "<NA>" or entry != entry
+
+
+def _numbers(column: NDArray[Any], name: str) -> Floats:
+    try:
+        if column.dtype == object:
+            column = np.array([np.nan if _is_missing(entry) else entry for entry in column])
+        numbers = np.asarray(column, dtype=np.float64)
+    except OverflowError as error:
+        raise FeatureError(f"Column {name} has a whole number beyond floating point, which ends at 1.8e308.") from error
+    except (TypeError, ValueError) as error:
+        raise FeatureError(f"Column {name} held numbers in training and does not now: {error}.") from error
+    if np.isinf(numbers).any():
+        row = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise FeatureError(f"Column {name} is infinite in row {row}; give a number, or NaN where it is missing.")
+    return numbers
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a matrix of numbers and category codes becomes a matrix of numbers.
+
+    The encoded columns are the numeric ones, then those that mark gaps, then those of the categories.
+
+    Attributes
+    ----------
+    numeric : tuple of int
+        Columns that are numbers.
+    fill : ndarray
+        What stands for a missing entry in each of these: the mean.
+    marked : tuple of int
+        Numeric columns that had gaps in training; each gets a column that says where. Gaps in others are filled only:
+        nothing is known about what they mean.
+    categories : dict
+        For each column of categories, the codes that have a column of their own. Where a category is missing, was not
+        seen in training, or is rarer than the hundred most frequent, all of these are zero.
+    scaling : Affine
+        Of the encoded columns.
+    """
+
+    numeric: tuple[int, ...]
+    fill: Floats
+    marked: tuple[int, ...]
+    categories: dict[int, Floats]
+    scaling: Affine
+
+    def apply(self, X: Floats) -> Floats:
+        """Encode and scale."""
+        return self.scaling.apply(self.expand(X))
+
+    def expand(self, X: Floats) -> Floats:
+        """Encode; the same array where there is nothing to encode."""
+        plain = len(self.numeric) == X.shape[1] and not self.marked
+        # The least of numbers is NaN where one of them is, and takes no array of flags to find.
+        if plain and not np.isnan(X.min(initial=0.0)):
+            return X
+        numbers = X[:, list(self.numeric)]
+        parts = [np.where(np.isnan(numbers), self.fill, numbers)]
+        if self.marked:
+            parts.append(np.isnan(X[:, list(self.marked)]).astype(np.float64))
+        parts.extend((X[:, column, None] == codes).astype(np.float64) for column, codes in self.categories.items())
+        return np.concatenate(parts, axis=1)
+
+
+def learn_encoding(
+    X: Floats, categorical: tuple[int, ...] = (), sample_weight: Floats | None = None, scale: bool = True
+) -> Encoding:
+    """Learn how to encode.
+
+    Numbers are brought to mean 0 and standard deviation 1, of the entries that are there. Indicators are centred and
+    doubled, so that one of half the rows has standard deviation 1 too and a rare one stays small. Without ``scale``
+    everything is left in its own units. A matrix of numbers without gaps is scaled as it always was, to the bit.
+    """
+    counts = np.ones(len(X)) if sample_weight is None else sample_weight
+    numeric = tuple(column for column in range(X.shape[1]) if column not in categorical)
+    gaps = np.isnan(X)
+    gaps[:, list(categorical)] = False
+    marked = tuple(column for column in numeric if gaps[:, column].any())
+    fill = _means(X, counts)
+    known = np.ones(X.shape[1])
+    for column in marked:
+        there = ~gaps[:, column] & (counts > 0)
+        fill[column] = _means(X[there, column, None], counts[there])[0] if there.any() else 0.0
+        known[column] = counts[there].sum() / counts.sum() if there.any() else 1.0
+    categories = {column: _frequent(X[:, column], counts) for column in categorical}
+    if not marked and not categories:
+        return Encoding(numeric, fill, marked, categories, learn_features(X, sample_weight, scale))
+
+    # Columns keep their places here, so that an error names the right one.
+    numbers = np.where(gaps, fill, X)
+    numbers[:, list(categorical)] = 0.0
+    places = list(numeric)
+    of_numbers = learn_features(numbers, sample_weight, scale)
+    centre, spread = np.asarray(of_numbers.centre)[places], np.asarray(of_numbers.scale)[places]
+    if scale:
+        # Filled gaps have no spread.
+        spread = spread / np.sqrt(known[places])
+    plain = Encoding(numeric, fill[places], marked, categories, Affine(np.zeros(len(numeric)), np.ones(len(numeric))))
+    indicators = plain.expand(X)[:, len(numeric) :]
+    shares = np.average(indicators, axis=0, weights=counts) if scale else np.zeros(indicators.shape[1])
+    unit = np.full(indicators.shape[1], _INDICATOR_SCALE if scale else 1.0)
+    scaling = Affine(np.concatenate([centre, shares]), np.concatenate([spread, unit]))
+    return Encoding(numeric, fill[places], marked, categories, scaling)
+
+
+def by_blocks(X: Floats, compute: Callable[[Floats], Floats]) -> Floats:
+    """Return one number per row, computed on some thousand rows at a time.
+
+    Encoding and scaling a million rows at once writes copies of X to memory and reads them back, which takes longer
+    than a small model's own work.
+    """
+    step = max(1, _ENTRIES_AT_A_TIME // (max(1, X.shape[1]) * _ROWS_TOGETHER)) * _ROWS_TOGETHER
+    if len(X) <= step:
+        return compute(X)
+    found = np.empty(len(X))
+    for first in range(0, len(X), step):
+        found[first : first + step] = compute(X[first : first + step])
+    return found
+
+
+def _means(X: Floats, weight: Floats) -> Floats:
+    """Return the columns' weighted means, taken around their middles so that large numbers do not overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = X.min(axis=0) / 2 + X.max(axis=0) / 2
+        means: Floats = middle + np.average(X - middle, axis=0, weights=weight)
+    return np.where(np.isfinite(means), means, 0.0)
+
+
+def _frequent(codes: Floats, counts: Floats) -> Floats:
+    """Return the codes that rows with weight have, at most as many as get columns; the most frequent, in order."""
+    there = ~np.isnan(codes) & (counts > 0)
+    if not there.any():
+        return np.empty(0)
+    total = np.bincount(codes[there].astype(np.int64), weights=counts[there])
+    chosen = np.argsort(-total, kind="stable")[:MOST_CATEGORIES]
+    return np.sort(chosen[total[chosen] > 0]).astype(np.float64)

@@ -1,0 +1,50 @@
+"""What once is enough for is done once: counted by the tracing script of the benchmarks."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+# The benchmarks are scripts beside the package, not installed with it.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.tracing import traced
+
+from plr import PartialLabelRegressor, make_candidates
+from plr.learners import Committee
+
+
+@pytest.fixture(scope="module")
+def calls():
+    X = np.random.default_rng(0).uniform(size=(60, 2))
+    S = make_candidates(X @ [3.0, 1.0], 3, random_state=0).to_lists()
+    model = PartialLabelRegressor(effort="low", random_state=0)
+    return {
+        "fit": traced(lambda: model.fit(X, S)),
+        "predict": traced(lambda: model.predict(X)),
+        "identify()": traced(model.identify),
+        "identify(X, S)": traced(lambda: model.identify(X, S)),
+    }
+
+
+def test_sets_are_validated_when_they_are_read_and_never_again(calls):
+    assert [calls[name]["sets validated"] for name in calls] == [1, 0, 0, 1]
+
+
+def test_features_are_encoded_once_for_start_and_both_members(calls):
+    # In fit once more, for the prediction of the training rows.
+    assert [calls[name]["features encoded"] for name in calls] == [2, 1, 0, 1]
+
+
+def test_the_noise_is_fitted_once(calls):
+    assert [calls[name]["noise fitted"] for name in calls] == [1, 0, 0, 0]
+
+
+def test_nothing_is_resolved_or_compiled_for_a_prediction(calls, monkeypatch):
+    assert [calls[name]["rules made"] for name in ("predict", "identify()", "identify(X, S)")] == [0, 0, 0]
+    X = np.random.default_rng(0).uniform(size=(20, 2))
+    model = PartialLabelRegressor("linear").fit(X, X[:, 0])
+    monkeypatch.setattr(Committee, "__init__", lambda *_: pytest.fail("a learner was made"))
+    monkeypatch.setattr(PartialLabelRegressor, "_resolve", lambda *_: pytest.fail("names were resolved"))
+    model.predict(X)
