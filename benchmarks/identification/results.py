@@ -24,7 +24,7 @@ class Results:
     Parameters
     ----------
     lines : iterable of dict
-        What `store.read_lines` returns; failures are left out.
+        What `benchmarks.harness.read_lines` returns; failures are left out.
     revision : str
         Take only lines measured at a revision that begins so.
     quick : bool
