@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.identification.cases import SET_SIZES, Case, Problem, make_problem
-from benchmarks.identification.methods import Method, Outcome, get_method
+from benchmarks.identification.methods import Inputs, Method, Outcome, get_method
 from benchmarks.identification.seeds import SEED, training_seed
 from numpy.typing import NDArray
 
@@ -56,7 +56,7 @@ def measure(job: Job) -> dict[str, Any]:
     try:
         problem = make_problem(job.case)
         begun = time.perf_counter()
-        outcome = method(problem.X, problem.S, problem.X_test, seed, problem.truth)
+        outcome = method(Inputs(problem.X, problem.S, problem.X_test, seed, problem.truth))
         line["seconds"] = round(time.perf_counter() - begun, 3)
         return line | judge(outcome, problem, method)
     except Exception as error:

@@ -11,7 +11,7 @@ from benchmarks.identification.cases import Case, Plan
 from benchmarks.identification.measuring import Job
 from scipy import stats
 
-from plr.paper.significance import LEVEL, paired_p_value
+from plr.paper.tables import LEVEL, paired_p_value
 
 __all__ = ["Comparison", "Results", "compare", "geometric_mean", "mean_std", "standard_error"]
 

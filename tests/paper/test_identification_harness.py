@@ -100,8 +100,8 @@ raise SystemExit(run(["run", "same-network", "--datasets", "auto-mpg", "--sizes"
 def test_only_methods_that_are_told_get_the_truth():
     told = set()
     for name, method in methods.METHODS.items():
-        spy = replace(method, run=lambda *arguments, name=name, **_: told.add(name) if arguments[4] is not None else 0)
-        spy(None, None, None, 0, np.zeros(1))
+        spy = replace(method, run=lambda given, name=name, **_: told.add(name) if given.truth is not None else 0)
+        spy(methods.Inputs(None, None, None, 0, np.zeros(1)))
     assert told == {"supervised", "default-supervised", "oracle"}
 
 
@@ -168,7 +168,8 @@ def test_settings_are_chosen_on_a_fifth_that_no_model_has_seen(monkeypatch):
     X = np.arange(rows, dtype=np.float32)[:, None]
     S = CandidateSets.from_padded(np.column_stack([X[:, 0], np.random.default_rng(0).permutation(rows)]).astype(float))
     parts = {"network": {}, "networks": 2, "held_out": 0.2}
-    found = methods.run_network(X, S, X[:3], 5, None, weighting="posterior", start=True, settings=settings, **parts)
+    inputs = methods.Inputs(X, S, X[:3], 5, None)
+    found = methods.run_network(inputs, weighting="posterior", start=True, settings=settings, **parts)
     chosen = found.selection
     assert chosen.chosen == 1
     assert len(chosen.rows) == 10
@@ -190,7 +191,7 @@ def test_a_start_is_the_same_whether_or_not_the_default_was_measured_before(monk
     problem = make_problem(Case("auto-mpg", set_size="fixed", rows=60))
     alone = methods._start_weights(problem.X, problem.S, 7)
     methods._DRAWN.clear()
-    methods.run_default(problem.X, problem.S, problem.X_test, 7, None)
+    methods.run_default(methods.Inputs(problem.X, problem.S, problem.X_test, 7, None))
     np.testing.assert_array_equal(methods._start_weights(problem.X, problem.S, 7), alone)
 
 
