@@ -1,7 +1,7 @@
 # make run    the quick benchmark on the seven real data sets: table on the screen, page under runs/quick/report
 # make test   what every change has to pass, in about twelve minutes on two cores
 # make test-all  the same, and what takes longer: clusters, browsers, every combination of parameters
-# make lint   ruff and mypy
+# make lint   ruff, mypy and the order of the layers (import-linter)
 # make bench  how fast everything is, into results/speed
 # make golden  whether plr still answers as benchmarks/golden/record says
 # make docs   the documentation as a site under site/
@@ -31,6 +31,7 @@ lint: $(VENV)/.tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

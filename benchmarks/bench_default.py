@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from plr import CandidateSets, PartialLabelRegressor, datasets, make_candidates
+from plr import CandidateSets, PartialLabelRegressor, make_candidates
+from plr.paper import datasets
 from record import seconds, write_record
 
 SEED = 0

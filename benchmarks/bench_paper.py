@@ -27,8 +27,7 @@ import torch
 
 from plr.candidates import CandidateSets
 from plr.paper.grid import Cell, count_fits, expand
-from plr.paper.methods import get_method
-from plr.paper.models import get_model
+from plr.paper.methods import get_method, get_model
 from plr.paper.problems import Workbench, labels_as_sets
 from plr.paper.protocol import PRESETS
 from plr.paper.runner import run_cells

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from plr.atomic_file import write_files
 from plr.paper import Store, choose
-from plr.paper.report.writing import write_files
 
 PLACE = ("dataset", "model", "method", "false_labels", "fraction")
 # Two-sided 5 % of Student's t with the degrees of freedom of ten trials; others are close enough for a share.

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-import importlib.metadata
 import io
-import json
 import re
 import shlex
 import sys
@@ -32,13 +30,12 @@ from plr import PartialLabelRegressor
 from plr.learners import Module, Refit
 from plr.paper.execution import Fit, Problem
 from plr.paper.figures import require_matplotlib, to_png
-from plr.paper.machine import describe_machine, package_versions
 from plr.paper.methods import METHODS, CustomFit, Method
 from plr.paper.protocol import PRESETS, Protocol
-from plr.paper.report.writing import write_files
 from plr.paper.runner import Progress, run_benchmark
 from plr.paper.selection import EPOCH_RULES
 from plr.paper.store import Store
+from record import write_record
 
 DATASETS, SIZES, SET_SIZES, TRIALS = ("airfoil", "concrete"), (4, 16), ("upto", "fixed"), 5
 WEIGHTINGS = ("average", "identification", "progressive", "posterior")
@@ -212,10 +209,7 @@ def main() -> None:
         f"revision {fitted_at(arguments.store)}. *True labels* is what the same learner reaches when it is told them."
     )
     record = {
-        "command": command,
         "revision": fitted_at(arguments.store),
-        "versions": package_versions() | {name: importlib.metadata.version(name) for name in ("lightgbm", "torch")},
-        "machine": describe_machine(),
         "seed": base.seed,
         "trials": arguments.trials,
         "learners": {name: describe(make()) for name, make in LEARNERS.items()},
@@ -224,9 +218,8 @@ def main() -> None:
         "learners.csv": to_csv(found),
         "learners.md": to_markdown(found, note),
         "learners.png": draw(found),
-        "learners.json": json.dumps(record, indent=1).encode() + b"\n",
     }
-    for path in write_files(arguments.out, files):
+    for path in write_record(arguments.out, "learners", record, packages=("lightgbm", "torch"), files=files):
         print(path)
 
 

@@ -1,4 +1,4 @@
-"""What the speed benchmarks share: clocks, and the record of what was measured where."""
+"""What the scripts share: clocks, and the record of what was measured where."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from plr.atomic_file import write_files
 from plr.paper.machine import describe_machine, package_versions, revision
-from plr.paper.report.writing import write_files
 
 __all__ = ["circumstances", "quick_ratio", "seconds", "write_record"]
 
@@ -65,10 +65,11 @@ def write_record(
     *,
     packages: tuple[str, ...] = (),
     files: Mapping[str, bytes] | None = None,
-) -> None:
+) -> list[Path]:
     """Write what a benchmark found as ``<name>.json``, with the command that was typed, the revision and the machine.
 
     ``packages`` are named with their versions beside those that every record has; ``files`` are written with it.
+    What ``found`` itself says of command, revision or machine counts. Returns the paths.
     """
     content = json.dumps({**circumstances(packages), **found}, indent=1).encode() + b"\n"
-    write_files(folder, {f"{name}.json": content, **(files or {})})
+    return write_files(folder, {f"{name}.json": content, **(files or {})})

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-import shlex
 import sys
 import time
 from pathlib import Path
 
 from plr.paper.figures import require_matplotlib, to_png, to_svg
-from plr.paper.machine import describe_machine, package_versions, revision
-from plr.paper.report.writing import write_files
 from plr.paper.theory import FULL, SMALL, check_theory, run_theory
 from plr.paper.theory_figure import draw_theory
+from record import write_record
 
 
 def main() -> None:
@@ -34,24 +31,16 @@ def main() -> None:
     began = time.perf_counter()
     curves = run_theory(settings, lambda done: print(f"{time.perf_counter() - began:5.0f} s  {done}", file=sys.stderr))
     checks = check_theory(curves)
-    record = {
-        "command": shlex.join(["python", *sys.argv]),
-        "revision": revision(),
-        "versions": package_versions(),
-        "machine": describe_machine(),
+    found = {
         "settings": dataclasses.asdict(settings),
         "checks": checks,
         "curves": [dataclasses.asdict(curve) for curve in curves],
     }
     figure = draw_theory(curves)
-    files = {
-        "theory.json": json.dumps(record, indent=1).encode() + b"\n",
-        "theory.svg": to_svg(figure),
-        "theory.png": to_png(figure),
-    }
+    files = {"theory.svg": to_svg(figure), "theory.png": to_png(figure)}
     for check in checks:
         print(f"{'yes' if check['holds'] else 'NO ':3}  {check['statement']}")
-    for path in write_files(arguments.out, files):
+    for path in write_record(arguments.out, "theory", found, files=files):
         print(path)
 
 

@@ -4,7 +4,7 @@
     python -m benchmarks.identification tables                all tables and pictures into results/identification
     python -m benchmarks.identification run mechanisms        the cases of one table
     python -m benchmarks.identification tables mechanisms     one table
-    python -m benchmarks.identification export                data as arrays, for a machine without the data packages
+    python -m benchmarks.identification export                data as Parquet, for a machine without the data packages
 
 A *case* is a data set, split and hidden among false labels in a fixed way; a *method* is given a case's training rows
 and predicts its test rows; a *line* is what was measured of one method on one case. Tables are made from lines alone.

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import benchmarks.identification as package
+from benchmarks.harness import harness_parser, names, numbers, read_lines, run_jobs, shard_of
 
 if TYPE_CHECKING:
     from benchmarks.identification.cases import Plan
     from benchmarks.identification.results import Results
 
+_STORE = Path("runs/identification")
 _RESULTS = Path("results/identification")
 # Tables that have the picture of a protocol beside them.
 _WITH_PICTURES = ("oracle",)
@@ -40,8 +42,7 @@ def _run(options: argparse.Namespace) -> int:
     # Before anything numerical is loaded.
     for name in package.ONE_THREAD:
         os.environ.setdefault(name, "1")
-    from benchmarks.identification.measuring import Job
-    from benchmarks.identification.runner import run_jobs
+    from benchmarks.identification.measuring import Job, measure, on_same_rows
 
     jobs = [
         Job.of(case, method, options.quick)
@@ -50,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
         for method in plan.methods
     ]
     jobs.sort(key=lambda job: job.case.trial)
-    failed = run_jobs(jobs, options.store, workers=options.jobs, shard=options.shard)
+    failed = run_jobs(jobs, measure, options.store, workers=options.jobs, shard=options.shard, group=on_same_rows)
     for line in failed:
         sys.stderr.write(f"{line['method']} on {line['dataset']}, trial {line['trial']}: {line['error']}\n")
     return 1 if failed else 0
@@ -59,11 +60,10 @@ def _run(options: argparse.Namespace) -> int:
 def _tables(options: argparse.Namespace) -> int:
     from benchmarks.identification.picture import draw
     from benchmarks.identification.results import Results
-    from benchmarks.identification.store import read_lines
     from benchmarks.identification.tables import TABLES
 
+    from plr.atomic_file import write_files
     from plr.paper.figures import to_png
-    from plr.paper.report.writing import write_files
 
     lines = read_lines(options.store)
     if not lines:
@@ -130,50 +130,23 @@ def _plans(options: argparse.Namespace) -> dict[str, Plan]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from benchmarks.identification.store import STORE
-
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.identification",
-        description=package.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    run = verbs.add_parser("run", help="measure the cases of some tables, or of all")
-    tables = verbs.add_parser("tables", help="make some tables, or all, from what was measured")
+    parser, verbs, (run, tables) = harness_parser("benchmarks.identification", package.__doc__, _STORE, _RESULTS)
     for verb in (run, tables):
         verb.add_argument("plans", nargs="*", metavar="TABLE", help="names of tables; all where none is given")
-        verb.add_argument("--store", type=Path, default=STORE, help="folder of the lines")
-        verb.add_argument("--datasets", type=_names)
-        verb.add_argument("--mechanisms", type=_names)
-        verb.add_argument("--sizes", type=_numbers, help="numbers of false labels, such as 4,16")
-        verb.add_argument("--set-size", dest="set_sizes", type=_names, help="upto, fixed or upto,fixed")
+        verb.add_argument("--datasets", type=names)
+        verb.add_argument("--mechanisms", type=names)
+        verb.add_argument("--sizes", type=numbers, help="numbers of false labels, such as 4,16")
+        verb.add_argument("--set-size", dest="set_sizes", type=names, help="upto, fixed or upto,fixed")
         verb.add_argument("--trials", type=int, help="how many trials")
         verb.add_argument("--rows", type=int, help="at most so many training rows")
         verb.add_argument("--quick", action="store_true", help="few epochs: to see that everything runs")
-    run.add_argument("--methods", type=_names)
-    run.add_argument("--jobs", type=int, default=1, help="processes at the same time, one thread each")
-    run.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="measure one part of N, from 1 to N")
-    tables.add_argument("--out", type=Path, default=_RESULTS, help="folder to write into")
+    run.add_argument("--methods", type=names)
+    run.add_argument("--shard", type=shard_of, default=(1, 1), metavar="I/N", help="measure one part of N, from 1 to N")
     tables.add_argument("--revision", default="", help="take only lines measured at a revision that begins so")
-    export = verbs.add_parser("export", help="write data sets as arrays, for a machine without the data packages")
-    export.add_argument("--datasets", type=_names)
+    export = verbs.add_parser("export", help="write data sets as Parquet, for a machine without the data packages")
+    export.add_argument("--datasets", type=names)
     export.add_argument("--out", type=Path)
     return parser
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split(",") if part)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in _names(text))
-
-
-def _shard(text: str) -> tuple[int, int]:
-    number, _, count = text.partition("/")
-    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
-    return int(number), int(count)
 
 
 if __name__ == "__main__":

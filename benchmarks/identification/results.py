@@ -11,7 +11,7 @@ from benchmarks.identification.cases import Case, Plan
 from benchmarks.identification.measuring import Job
 from scipy import stats
 
-from plr.paper.significance import LEVEL, paired_p_value
+from plr.paper.tables import LEVEL, paired_p_value
 
 __all__ = ["Comparison", "Results", "compare", "geometric_mean", "mean_std", "standard_error"]
 
@@ -24,7 +24,7 @@ class Results:
     Parameters
     ----------
     lines : iterable of dict
-        What `store.read_lines` returns; failures are left out.
+        What `benchmarks.harness.read_lines` returns; failures are left out.
     revision : str
         Take only lines measured at a revision that begins so.
     quick : bool

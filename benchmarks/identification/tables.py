@@ -20,7 +20,7 @@ from benchmarks.identification.results import (
 from benchmarks.identification.sheets import Bar, Section, Sheet, number, plus_minus, ratio_text
 
 from plr.paper.published import published_cells
-from plr.paper.significance import LEVEL, TEST_IN_WORDS
+from plr.paper.tables import LEVEL, TEST_IN_WORDS
 
 __all__ = ["TABLES"]
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import benchmarks.identification as identification
 import benchmarks.uncertainty as package
+from benchmarks.harness import harness_parser, names, numbers, read_lines, run_jobs
 
+_STORE = Path("runs/uncertainty")
 _RESULTS = Path("results/uncertainty")
 
 
@@ -24,11 +26,10 @@ def _run(options: argparse.Namespace) -> int:
     # Before anything numerical is loaded.
     for name in identification.ONE_THREAD:
         os.environ.setdefault(name, "1")
-    from benchmarks.uncertainty.measuring import planned
-    from benchmarks.uncertainty.runner import run_fits
+    from benchmarks.uncertainty.measuring import measure, planned
 
     fits = planned(_datasets(options), options.sizes, options.trials, options.effort)
-    failed = run_fits(fits, options.store, workers=options.jobs)
+    failed = run_jobs(fits, measure, options.store, workers=options.jobs)
     for line in failed:
         size = line["false_labels"]
         sys.stderr.write(f"{line['dataset']}, {size} false labels, trial {line['trial']}: {line['error']}\n")
@@ -36,12 +37,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tables(options: argparse.Namespace) -> int:
-    from benchmarks.identification.store import read_lines
     from benchmarks.uncertainty.pictures import draw_intervals, draw_reliability
     from benchmarks.uncertainty.tables import Lines, calibration_sheet, interval_sheet
 
+    from plr.atomic_file import write_files
     from plr.paper.figures import to_png
-    from plr.paper.report.writing import write_files
 
     lines = Lines.of(read_lines(options.store), _datasets(options), options.sizes, options.trials, options.effort)
     if not lines.by_key:
@@ -83,31 +83,13 @@ def _datasets(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.uncertainty",
-        description=package.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    run = verbs.add_parser("run", help="fit and measure")
-    tables = verbs.add_parser("tables", help="make tables and pictures from what was measured")
-    for verb in (run, tables):
-        verb.add_argument("--store", type=Path, default=Path("runs/uncertainty"), help="folder of the lines")
-        verb.add_argument("--datasets", type=_names, help="names such as auto-mpg,housing; all seven where not given")
-        verb.add_argument("--sizes", type=_numbers, default=(4, 16), help="numbers of false labels, such as 4,16")
+    parser, _, verbs = harness_parser("benchmarks.uncertainty", package.__doc__, _STORE, _RESULTS)
+    for verb in verbs:
+        verb.add_argument("--datasets", type=names, help="names such as auto-mpg,housing; all seven where not given")
+        verb.add_argument("--sizes", type=numbers, default=(4, 16), help="numbers of false labels, such as 4,16")
         verb.add_argument("--trials", type=int, default=10, help="how many trials")
         verb.add_argument("--effort", choices=("low", "normal", "high"), default="normal", help="of the model")
-    run.add_argument("--jobs", type=int, default=1, help="processes at the same time, one thread each")
-    tables.add_argument("--out", type=Path, default=_RESULTS, help="folder to write into")
     return parser
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split(",") if part)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in _names(text))
 
 
 if __name__ == "__main__":

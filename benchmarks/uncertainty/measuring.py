@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
-import traceback
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -15,12 +13,14 @@ from typing import Any
 import numpy as np
 from benchmarks.identification.cases import Case, Problem, make_problem
 from benchmarks.identification.data import MAIN
-from benchmarks.identification.measuring import revision_of_plr
+from benchmarks.identification.measuring import most_probable
 from benchmarks.identification.seeds import SEED, training_seed
 from numpy.typing import NDArray
 
 from plr import PartialLabelRegressor
 from plr.intervals import METHODS
+from plr.paper.machine import revision
+from plr.paper.work import describe
 
 __all__ = ["BINS", "LEVELS", "SIZES", "Fit", "measure", "planned", "reliability"]
 
@@ -74,13 +74,11 @@ def planned(
 
 def measure(fit: Fit) -> dict[str, Any]:
     """Fit a model and judge it; a failure is a line as well."""
-    line: dict[str, Any] = {"key": fit.key, **asdict(fit), "revision": revision_of_plr()}
+    line: dict[str, Any] = {"key": fit.key, **asdict(fit), "revision": revision() or "unknown"}
     try:
         return line | _judge(fit, make_problem(fit.case))
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        message = f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"
-        return line | {"error": message}
+        return line | {"error": describe(error)}
 
 
 def _judge(fit: Fit, problem: Problem) -> dict[str, Any]:
@@ -103,7 +101,7 @@ def _judge(fit: Fit, problem: Problem) -> dict[str, Any]:
         halves |= {(NAIVE, level): _naive(model, problem, level) for level in LEVELS}
         probabilities = model.identify().probabilities
         is_true = problem.S.values == problem.truth[problem.S.row_index]
-        top = _most_probable(probabilities, problem)
+        top = most_probable(probabilities, problem.S)
         found["accuracy"] = float(is_true[top].mean())
         found["candidates"] = reliability(probabilities, is_true)
         found["top"] = reliability(probabilities[top], is_true[top])
@@ -121,13 +119,6 @@ def _naive(model: PartialLabelRegressor, problem: Problem, level: float) -> floa
     order = np.argsort(distances, kind="stable")
     place = np.searchsorted(np.cumsum(weights[order]), level * (len(S) + 1) - 1e-9)
     return float(distances[order[min(place, order.size - 1)]])
-
-
-def _most_probable(probabilities: Floats, problem: Problem) -> NDArray[np.int64]:
-    """Return the place of each row's most probable candidate; of equals the first, as `identify` does."""
-    S = problem.S
-    ordered = np.lexsort((np.arange(S.values.size), -probabilities, S.row_index))
-    return ordered[S.offsets[:-1]]
 
 
 def reliability(probabilities: Floats, is_true: NDArray[np.bool_]) -> dict[str, list[float]]:

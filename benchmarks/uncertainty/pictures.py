@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from benchmarks.identification.results import geometric_mean
+from benchmarks.identification.results import geometric_mean, mean_std, standard_error
 from benchmarks.uncertainty.tables import ASKED, Lines, calibration_error
 
 from plr.paper.figures import drawing
@@ -37,9 +37,9 @@ def draw_intervals(lines: Lines) -> Figure:
             label = f"up to {size} false labels" if size is not None else "true labels"
             # A little beside each other: bars on top of each other hide one another.
             height = places + 0.2 * (1 - shift)
-            found = [np.array(list(lines.coverages(dataset, size).values())) for dataset in lines.datasets]
-            means = [part.mean() if part.size else np.nan for part in found]
-            errors = [part.std(ddof=1) / np.sqrt(part.size) if part.size > 1 else 0.0 for part in found]
+            found = [lines.coverages(dataset, size) for dataset in lines.datasets]
+            means = [mean_std(part)[0] for part in found]
+            errors = np.nan_to_num([standard_error(part) for part in found])
             left.errorbar(
                 means, height, xerr=errors, color=color, marker=marker, linestyle="none", capsize=2, label=label
             )

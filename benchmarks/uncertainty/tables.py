@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from benchmarks.identification.results import geometric_mean
+from benchmarks.identification.results import geometric_mean, mean_std, standard_error
 from benchmarks.identification.sheets import Bar, Section, Sheet, number, plus_minus, ratio_text
 from benchmarks.uncertainty.measuring import BINS, LEVELS, NAIVE, Fit, planned
 
@@ -90,10 +90,7 @@ def _of(line: dict[str, Any], method: str, level: float) -> dict[str, float]:
 
 def _mean(values: dict[int, float]) -> tuple[float, float]:
     """Return the mean over trials, and its standard error."""
-    found = np.array(list(values.values()))
-    if found.size == 0:
-        return float("nan"), float("nan")
-    return float(found.mean()), float(found.std(ddof=1) / np.sqrt(found.size)) if found.size > 1 else float("nan")
+    return mean_std(values)[0], standard_error(values)
 
 
 def interval_sheet(lines: Lines) -> Sheet:

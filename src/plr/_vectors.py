@@ -8,6 +8,25 @@ at least.
 
 Each function comes in the form Numba wants: given the types of its arguments it returns its own type and a function
 that writes the instructions. Indices are not checked, and do not count from the end.
+
+Notes ----- The formula takes a row's candidates a vector at a time, with an exponential of its own
+(`plr._vector_math`); the network keeps tiles of four units in registers on blocks of 256 rows, feature-major
+(`plr.network._blocks`).
+
+A vector is as wide as the widest registers that Numba compiles for: 64 bytes with AVX-512, 32 with AVX, otherwise 16
+(SSE2, NEON). ``PLR_VECTOR_BYTES`` sets it to 64, 32 or 16, not to more than the machine has; each width has a cache of
+its own, and Numba's cache tells processors apart. Tests marked ``kernel`` also run under all widths below the machine's
+own (``tests/test_vector_widths.py``), 16 bytes with ``NUMBA_CPU_NAME=generic``, so compiled for any x86-64. Between
+widths and processors fits agree up to rounding, not to the bit: sums are added in another order, and a product is fused
+with the sum it goes into only where there is an instruction for it. A new kernel takes its step from `DOUBLES` or
+`lanes_of`, never from a number, and gets a marked test.
+
+On ARM (aarch64: Linux and macOS, for which Numba and LightGBM have wheels) vectors are NEON's 16 bytes; SVE is not
+used. The code for 16 bytes is plain LLVM and names no x86 instruction, so it is expected to be right there. Products
+may be fused with sums, as on x86 with FMA. Denormal numbers keep their value on both. Part of a vector is read and
+written lane by lane, as with SSE2, so short rows gain less. None of this has been tried: the tests have run on x86-64
+alone, with and without AVX-512. Recorded figures and speeds are of x86; the tests' tolerances are not to the bit of one
+machine.
 """
 
 # ruff: noqa: ARG001, ARG002 -- Numba looks at the names of arguments that only the instructions use.

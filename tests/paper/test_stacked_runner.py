@@ -9,8 +9,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from plr.errors import DependencyError, ParameterError  # noqa: E402
-from plr.paper import METHODS, Method, Store, expand, run_benchmark, run_cells  # noqa: E402
-from plr.paper import stack_loop as stack_loop_module  # noqa: E402
+from plr.paper import (  # noqa: E402
+    METHODS,
+    Method,
+    Store,
+    expand,
+    run_benchmark,
+    run_cells,
+    stacking,
+)
 from plr.paper.execution import Fit, run_cell  # noqa: E402
 from plr.paper.problems import Workbench  # noqa: E402
 from plr.paper.stacking import check_device, is_stackable, run_stack, stacks  # noqa: E402
@@ -94,7 +101,7 @@ def test_stack_too_large_for_the_memory_is_halved(error, small, tmp_path, monkey
             raise error
         return run_stack(cells, *arguments, **options)
 
-    monkeypatch.setattr(stack_loop_module, "run_stack", choosy)
+    monkeypatch.setattr(stacking, "run_stack", choosy)
     protocol = dataclasses.replace(small, methods=("IDent", "PIDent"), models=("mlp",), epochs=1)
     run_benchmark(protocol, tmp_path, device="torch")
     assert max(sizes) > 2
@@ -107,7 +114,7 @@ def test_cell_that_fails_is_recorded_and_the_others_are_done(small, tmp_path, mo
             raise RuntimeError("no luck")
         return run_stack(cells, *arguments, **options)
 
-    monkeypatch.setattr(stack_loop_module, "run_stack", broken)
+    monkeypatch.setattr(stacking, "run_stack", broken)
     protocol = dataclasses.replace(small, methods=("IDent", "PIDent"), models=("mlp",), epochs=1, trials=2)
     summary = run_benchmark(protocol, tmp_path, device="torch")
     with Store.open(tmp_path) as store:

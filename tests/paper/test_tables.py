@@ -10,9 +10,8 @@ from scipy import stats
 from plr.paper.datasets.registry import REGISTRY
 from plr.paper.published import published_cells
 from plr.paper.selection import EPOCH_RULES, choose, summarise
-from plr.paper.significance import paired_p_value
 from plr.paper.table_formats import FORMATS, table1_text, table_text
-from plr.paper.tables import build_table1, build_tables, describe_selection
+from plr.paper.tables import build_table1, build_tables, describe_selection, paired_p_value
 
 
 def fits(errors, **place):

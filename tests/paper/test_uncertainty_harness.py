@@ -10,9 +10,9 @@ import pytest
 # The benchmarks are scripts beside the package, not installed with it.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.identification.store import append, read_lines
+from benchmarks.harness import append, read_lines, run_jobs
 from benchmarks.uncertainty import __main__ as command
-from benchmarks.uncertainty import measuring, runner
+from benchmarks.uncertainty import measuring
 from benchmarks.uncertainty.measuring import LEVELS, Fit, planned, reliability
 from benchmarks.uncertainty.tables import Lines, calibration_error, calibration_sheet, interval_sheet
 
@@ -40,7 +40,7 @@ def made_line(fit, coverage=0.9, width=None):
 @pytest.fixture
 def store(tmp_path):
     for fit in planned(DATASETS, (4, 16), 2):
-        append(tmp_path / "lines.jsonl", made_line(fit, 0.8 if fit.dataset == "housing" else 0.92))
+        append(tmp_path / "lines.sqlite", made_line(fit, 0.8 if fit.dataset == "housing" else 0.92))
     return tmp_path
 
 
@@ -62,10 +62,9 @@ def test_a_fit_is_measured_on_its_test_rows(monkeypatch):
     assert "out_of_fold" in measuring.measure(Fit("auto-mpg", 4, 83))["error"]
 
 
-def test_what_is_measured_is_not_measured_again(store, monkeypatch):
+def test_what_is_measured_is_not_measured_again(store):
     asked = []
-    monkeypatch.setattr(runner, "measure", lambda fit: asked.append(fit) or made_line(fit))
-    assert runner.run_fits(planned(DATASETS, (4, 16), 3), store, tell=False) == []
+    assert run_jobs(planned(DATASETS, (4, 16), 3), lambda fit: asked.append(fit) or made_line(fit), store) == []
     assert {fit.trial for fit in asked} == {2}
     assert len(asked) == 6
 

@@ -36,7 +36,19 @@ from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_param
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import NOTHING, Rule, frozen
 
-__all__ = ["Best", "Network", "Progress", "Settings", "Training", "Validation", "kernel_sets", "train_network"]
+__all__ = [
+    "BY_EVIDENCE",
+    "BY_LOSS",
+    "BY_TRUTH",
+    "Best",
+    "Network",
+    "Progress",
+    "Settings",
+    "Training",
+    "Validation",
+    "kernel_sets",
+    "train_network",
+]
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

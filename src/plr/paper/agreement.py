@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from plr.errors import DataError, DataNotFoundError
-from plr.paper.published import MISPRINTED_DEVIATIONS, MISPRINTED_MEANS, published_cells
+from plr.paper.published import MISPRINTED_DEVIATIONS, MISPRINTED_MEANS, Place, published_cells
 from plr.paper.selection import SELECTIONS, parse_selection
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 Row = Mapping[str, Any]
-Place = tuple[str, str, int, str]
 
 _DEVIATIONS = 2.0
 _SHARE = 0.15
@@ -57,7 +56,7 @@ _UNUSABLE_DEVIATIONS = {place for place, reason in MISPRINTED_DEVIATIONS.items()
 
 
 class Verdict(StrEnum):
-    """What a comparison comes to."""
+    """The result of a comparison."""
 
     AGREES = "agrees"
     BETTER = "better"
@@ -94,7 +93,7 @@ class Comparison:
         Measured less published mean, in published standard deviations; None where either cannot be used.
     verdict : Verdict
     reason : str
-        Why the cell stands out, where somebody has looked into it; empty otherwise.
+        Why the cell disagrees, where that is known; empty otherwise.
     """
 
     dataset: str
@@ -217,7 +216,7 @@ def distinct_selections() -> list[str]:
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[Place, str]:
-    """Read the reasons that somebody found for disagreeing cells of one store.
+    """Read the known reasons for disagreeing cells of one store.
 
     Parameters
     ----------

@@ -87,9 +87,9 @@ def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
         return connection
 
 
-def create_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables inside a transaction that the caller opened."""
-    for statement in _TABLES.replace("; END", "\0 END").split(";\n"):
+def create_tables(connection: sqlite3.Connection, tables: str = _TABLES) -> None:
+    """Make the tables of a store, or others, inside a transaction that the caller opened."""
+    for statement in tables.replace("; END", "\0 END").split(";\n"):
         if statement.strip():
             connection.execute(statement.replace("\0", ";"))
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.errors import DivergenceError
 from plr.paper.grid import Cell, seed_for
-from plr.paper.methods import Method, Setting, get_method
-from plr.paper.models import get_model
+from plr.paper.methods import Method, Setting, get_method, get_model
 from plr.paper.problems import Held, Part, Problem, Workbench, labels_as_sets
 from plr.paper.protocol import Protocol
 from plr.paper.selection import EPOCH_RULES
 
-__all__ = ["Fit", "Problem", "diverged_fits", "dump", "finite", "run_cell", "training_seed", "warm_up"]
+__all__ = ["Fit", "Problem", "diverged_fits", "dump", "make_fit", "run_cell", "training_seed", "warm_up"]
 
 
 # Model and method of what has run in this process already.
@@ -98,7 +98,7 @@ def diverged_fits(setting: Setting, error: DivergenceError) -> list[Fit]:
 def warm_up(cells: Iterable[Cell], protocol: Protocol) -> None:
     """Compile what the networks of some cells need, by one epoch on a few made-up rows for each kind of cell."""
     short = replace(protocol, epochs=1)
-    # A fit of the method's own is left alone: nobody knows what it does with twelve rows, or how long it takes.
+    # Custom fits are left out: what they do with twelve rows, and how long that takes, is not known.
     kinds = {(cell.model, cell.method): cell for cell in cells if get_method(cell.method).custom is None}
     if not _WARM.issuperset(kinds):
         y = np.linspace(0.0, 1.0, 12)
@@ -119,6 +119,31 @@ def dump(setting: Setting) -> str:
     return json.dumps(setting, sort_keys=True)
 
 
+def make_fit(
+    setting: Setting, rule: str, epoch: int, scores: Sequence[float], unit: float, errors: NDArray[np.floating]
+) -> Fit:
+    """Return a setting's result under one epoch rule.
+
+    Parameters
+    ----------
+    setting : dict
+    rule : str
+        One of `plr.paper.selection.EPOCH_RULES`.
+    epoch : int
+    scores : sequence of float
+        The three validation scores at that epoch.
+    unit : float
+        What labels were divided by for training.
+    errors : ndarray
+        Prediction less truth of the test rows.
+    """
+    loss, evidence, truth = (float(score) for score in scores)
+    # The error against true labels goes back to the units of the labels; the other two have no common unit.
+    mse = float(np.mean(errors**2))
+    kept = [number if math.isfinite(number) else None for number in (loss, evidence, truth * unit**2, mse)]
+    return Fit(dump(setting), rule, int(epoch), kept[0], kept[1], kept[2], kept[3])
+
+
 def _fit(
     problem: Problem,
     cell: Cell,
@@ -130,25 +155,19 @@ def _fit(
 ) -> list[Fit]:
     if method.custom is not None:
         return method.custom(problem, setting, protocol, seed, check)
-    return _fit_network(problem, cell, method, setting, protocol, seed, check)
-
-
-def _fit_network(
-    problem: Problem,
-    cell: Cell,
-    method: Method,
-    setting: Setting,
-    protocol: Protocol,
-    seed: int,
-    check: Callable[[], None],
-) -> list[Fit]:
-    from plr.network._training import BY_EVIDENCE, BY_LOSS, BY_TRUTH
-    from plr.network.network import Settings, Validation, kernel_sets, train_network
+    from plr.network.network import (
+        BY_EVIDENCE,
+        BY_LOSS,
+        BY_TRUTH,
+        Settings,
+        Validation,
+        kernel_sets,
+        train_network,
+    )
     from plr.preprocessing.scaling import label_scale, learn_target, rescaled
 
     model = get_model(cell.model)
     target = learn_target(problem.train.S, None, protocol.scale_target, single_precision=True)
-    unit = float(target.scale)
     shown_train, shown_validation = rescaled(problem.train.S, target), rescaled(problem.validation.S, target)
     sets, own = shown_train, shown_validation
     if method.target == "mean":
@@ -175,30 +194,12 @@ def _fit_network(
         ),
         callback=lambda _progress: check(),
     )
-    chosen = {"last": (len(training.loss) - 1, training.last)}
-    for name, code in (("loss", BY_LOSS), ("evidence", BY_EVIDENCE), ("truth", BY_TRUTH)):
-        best = training.best[code]
-        chosen[name] = (best.epoch, best.network)
+    codes = (BY_LOSS, BY_EVIDENCE, BY_TRUTH)
+    chosen = [(len(training.loss) - 1, training.last)]
+    chosen += [(training.best[code].epoch, training.best[code].network) for code in codes]
     fits = []
-    for name in EPOCH_RULES:
-        epoch, network = chosen[name]
-        scores = training.validation[epoch]
-        prediction = target.undo(network.predict(problem.test.X))
-        fits.append(
-            Fit(
-                setting=dump(setting),
-                rule=name,
-                epoch=epoch,
-                val_loss=finite(scores[BY_LOSS]),
-                val_evidence=finite(scores[BY_EVIDENCE]),
-                # Back in the units of the labels; the other two are the method's own affair.
-                val_truth=finite(scores[BY_TRUTH] * unit**2),
-                test_mse=finite(float(np.mean((prediction - problem.test.y) ** 2))),
-            )
-        )
+    for rule, (epoch, network) in zip(EPOCH_RULES, chosen, strict=True):
+        scores = [training.validation[epoch][code] for code in codes]
+        errors = target.undo(network.predict(problem.test.X)) - problem.test.y
+        fits.append(make_fit(setting, rule, epoch, scores, float(target.scale), errors))
     return fits
-
-
-def finite(number: float) -> float | None:
-    """Return a number as the store keeps it: None where there is none."""
-    return float(number) if math.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""The methods a benchmark compares: the paper's, ours, and any weighting × loss."""
+"""What a benchmark compares: methods (the paper's, ours, any weighting × loss) and networks to try them with."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from plr._parameters import check_choice
 from plr.errors import unknown_name
 
 if TYPE_CHECKING:
@@ -15,7 +16,17 @@ if TYPE_CHECKING:
     from plr.weighting import Weighting
     from plr.weighting.rule import Rule
 
-__all__ = ["METHODS", "PAPER_METHODS", "CustomFit", "Method", "Setting", "get_method"]
+__all__ = [
+    "METHODS",
+    "MODELS",
+    "PAPER_METHODS",
+    "CustomFit",
+    "Method",
+    "Model",
+    "Setting",
+    "get_method",
+    "get_model",
+]
 
 Setting = dict[str, float]
 """Hyper-parameters of one fit, by name."""
@@ -148,3 +159,30 @@ def get_method(name: str) -> Method:
     if loss not in LOSSES:
         raise unknown_name("loss", loss, LOSSES)
     return Method(name, weighting, loss)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Units of the hidden layers and the activation after each."""
+
+    hidden: tuple[int, ...]
+    activations: tuple[str, ...]
+
+
+MODELS: dict[str, Model] = {
+    # Nothing after the first layer: what the tables of the paper were computed with.
+    "mlp": Model((20, 30, 10), ("identity", "relu", "relu")),
+    "mlp-relu": Model((20, 30, 10), ("relu", "relu", "relu")),
+    # A chain of linear layers is a linear model, but reaches raw labels far from zero; one layer does not in time.
+    "linear": Model((20, 30, 10), ("identity", "identity", "identity")),
+}
+"""The models of the paper, by name."""
+
+
+def get_model(name: str) -> Model:
+    """Return a model by name.
+
+    >>> get_model("mlp").activations
+    ('identity', 'relu', 'relu')
+    """
+    return MODELS[check_choice("model", name, MODELS)]

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plr.paper.published import MISPRINTED_MEANS, published_cells
+from plr.paper.published import MISPRINTED_MEANS, Place, published_cells
 
 __all__ = ["GENERALLY", "Claim", "Observation", "check_observations", "measured_means", "published_means"]
 
-Place = tuple[str, str, int, str]
 Means = Mapping[Place, float]
 
 GENERALLY = 2 / 3

@@ -14,8 +14,7 @@ from typing import Any
 from plr._parameters import check_choice, check_integer, check_number
 from plr.errors import DataNotFoundError, ParameterError, unknown_name
 from plr.paper.datasets.registry import REGISTRY
-from plr.paper.methods import PAPER_METHODS, get_method
-from plr.paper.models import get_model
+from plr.paper.methods import PAPER_METHODS, get_method, get_model
 from plr.paper.selection import parse_selection
 
 __all__ = ["ENGINE", "FIGURE", "MECHANISM_ENGINE", "PRESETS", "DataFile", "Protocol", "get_preset"]
@@ -96,7 +95,7 @@ class Protocol:
     files : tuple of DataFile
         Data sets besides the paper's.
     selection : str
-        The rule that tables use unless told otherwise; decides no fit, so it may differ on resume.
+        The rule that tables use by default; it decides no fit, so it may differ on resume.
     """
 
     datasets: tuple[str, ...] = tuple(REGISTRY)

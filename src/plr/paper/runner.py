@@ -1,4 +1,4 @@
-"""Do all cells of a protocol on all cores, a GPU or a cluster; may be stopped at any moment, and shares its store."""
+"""Run all cells of a protocol on all cores, a GPU or a cluster; can be stopped and resumed at any time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run_benchmark(
     ----------
     protocol : Protocol
     out : path
-        Folder of the store; made if needed, gone on with if it holds results of the same protocol.
+        Folder of the store; made if needed, resumed if it holds results of the same protocol.
     workers : int, optional
         Threads; all cores by default. On a cluster the largest number of tasks at a time; all it can do by default.
         Results do not depend on it.
@@ -62,9 +62,9 @@ def run_benchmark(
     data_home : path, optional
         Folder to look for data sets in first.
     command : str, optional
-        What was typed, for the record.
+        The command line, for the record.
     callback : callable, optional
-        Told the `Progress` now and then, from one thread at a time.
+        Called with the `Progress` now and then, from one thread at a time.
 
     Returns
     -------
@@ -124,8 +124,7 @@ def run_cells(
         store.begin(command)
         _run_in_threads(work, store, [work.loop] * number)
     else:
-        from plr.paper.stack_loop import StackLoop
-        from plr.paper.stacking import check_device, device_name
+        from plr.paper.stacking import StackLoop, check_device, device_name
 
         store.begin(command, device_name(device))
         _run_in_threads(work, store, [StackLoop(work, check_device(device)).run])

@@ -1,7 +1,8 @@
-"""Cells done many at a time: their fits become one stack, and the stack's results become the cells' fits."""
+"""Cells done many at a time on one device: their fits become a stack, its results become the cells' fits."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,18 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.errors import DependencyError, DivergenceError, ParameterError
 from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
-from plr.paper.execution import Fit, diverged_fits, dump, finite, training_seed
+from plr.paper.execution import Fit, diverged_fits, make_fit, training_seed
 from plr.paper.grid import Cell
-from plr.paper.methods import Method, Setting, get_method
-from plr.paper.models import get_model
+from plr.paper.methods import Method, Setting, get_method, get_model
 from plr.paper.problems import Part, Problem, Workbench, labels_as_sets
 from plr.paper.selection import EPOCH_RULES
+from plr.paper.work import Item, StopError, Work, describe
 from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
 
 if TYPE_CHECKING:
     from plr.paper.stacked import Layers, StackedFit, StackedResult, Validation
 
-__all__ = ["check_device", "device_name", "is_stackable", "run_stack", "stacked_fits", "stacks"]
+__all__ = ["StackLoop", "check_device", "device_name", "is_stackable", "run_stack", "stacked_fits", "stacks"]
 
 _WEIGHTINGS = {"average", "identification", "progressive", "posterior"}
 _LOSSES = {"squared", "absolute", "huber"}
@@ -74,14 +75,14 @@ def is_stackable(cell: Cell) -> bool:
     )
 
 
-def stacks(items: Sequence[tuple[str, Cell]], workbench: Workbench) -> list[list[tuple[str, Cell]]]:
+def stacks(items: Sequence[Item], workbench: Workbench) -> list[list[Item]]:
     """Group cells into stacks: of one data set and architecture each, long ones first."""
-    groups: dict[tuple[str, tuple[int, ...]], list[tuple[str, Cell]]] = {}
+    groups: dict[tuple[str, tuple[int, ...]], list[Item]] = {}
     for item in items:
         groups.setdefault((item[1].dataset, get_model(item[1].model).hidden), []).append(item)
     found = []
     for group in groups.values():
-        parts: list[list[tuple[str, Cell]]] = [[]]
+        parts: list[list[Item]] = [[]]
         fits = 0
         for item in sorted(group, key=lambda item: item[1].trial):
             more = len(item[1].settings(workbench.protocol))
@@ -92,6 +93,72 @@ def stacks(items: Sequence[tuple[str, Cell]], workbench: Workbench) -> list[list
             fits += more
         found += parts
     return sorted(found, key=lambda part: -sum(workbench.training_rows(cell) for _, cell in part))
+
+
+class StackLoop:
+    """Does all cells of a run that can be stacked, and leaves the others to the threads.
+
+    Parameters
+    ----------
+    work : Work
+    device : str
+        As PyTorch names it.
+    """
+
+    def __init__(self, work: Work, device: str) -> None:
+        self._work = work
+        self._device = device
+        self._compiled = False
+
+    def run(self) -> None:
+        """Do stack after stack."""
+        work = self._work
+        try:
+            waiting = stacks(work.take(is_stackable), work.workbench)
+            work.start_clock()
+            while waiting:
+                work.check()
+                waiting = self._do(waiting[0]) + waiting[1:]
+        except StopError:
+            return
+        except BaseException:
+            work.stop.set()
+            raise
+
+    def _do(self, items: Sequence[Item]) -> list[list[Item]]:
+        """Run a stack; where that fails, return its halves, until the cell that fails is alone."""
+        work = self._work
+        mine = work.claim_among(items)
+        if not mine:
+            return []
+        began = time.perf_counter()
+        cost, epochs = work.cost(mine), work.workbench.protocol.epochs
+        counted = 0.0
+
+        def progress(done: int) -> None:
+            nonlocal counted
+            self._compiled = True
+            work.check()
+            work.count(cost * done / epochs - counted)
+            counted = cost * done / epochs
+
+        if not self._compiled:
+            work.report(compiling=True)
+        try:
+            results = run_stack([cell for _, cell in mine], work.workbench, self._device, callback=progress)
+        except BaseException as error:
+            work.count(-counted)
+            if isinstance(error, Exception) and not isinstance(error, StopError) and len(mine) == 1:
+                work.count(cost)
+                work.fail(mine[0][0], describe(error))
+                return []
+            work.store.release(*(key for key, _ in mine))
+            if isinstance(error, StopError) or not isinstance(error, Exception):
+                raise
+            half = len(mine) // 2
+            return [mine[:half], mine[half:]]
+        work.finish(mine, results, time.perf_counter() - began)
+        return []
 
 
 def run_stack(
@@ -106,7 +173,7 @@ def run_stack(
     device : str
         As PyTorch names it.
     callback : callable, optional
-        Told the number of epochs done now and then; stops the work by raising.
+        Called with the number of epochs done now and then; stops the work by raising.
 
     Returns
     -------
@@ -268,22 +335,10 @@ def _fits_of(plan: _Plan, result: StackedResult, predictions: NDArray[np.float32
         _check_converged(result, epochs, plan.fit.learning_rate)
     except DivergenceError as error:
         return diverged_fits(plan.setting, error)
-    unit = float(plan.target.scale)
     fits = []
     for rule, epoch, prediction in zip(EPOCH_RULES, (epochs - 1, *result.best_epoch), predictions, strict=True):
-        own, evidence, truth = (float(score) for score in result.scores[epoch])
         errors = plan.target.undo(prediction.astype(np.float64)) - plan.problem.test.y
-        fits.append(
-            Fit(
-                setting=dump(plan.setting),
-                rule=rule,
-                epoch=int(epoch),
-                val_loss=finite(own),
-                val_evidence=finite(evidence),
-                val_truth=finite(truth * unit**2),
-                test_mse=finite(float(np.mean(errors**2))),
-            )
-        )
+        fits.append(make_fit(plan.setting, rule, epoch, result.scores[epoch], float(plan.target.scale), errors))
     return fits
 
 

@@ -138,11 +138,11 @@ class Store:
         return self._run
 
     def claim(self, key: str) -> bool:
-        """Take a cell for this run, unless it is done or a living runner has it."""
+        """Claim a cell for this run, unless it is done or another runner is working on it."""
         return bool(self.claim_all([key]))
 
     def claim_all(self, keys: Sequence[str]) -> list[str]:
-        """Take those of some cells that are neither done nor with a living runner; return them."""
+        """Claim those of some cells that are neither done nor claimed by a running process; return them."""
         with self._lock, explained(self.path):
             # A look first: most refusals need no lock on the file.
             free = [key for key in keys if self._is_free(key)]
@@ -161,7 +161,7 @@ class Store:
             return free
 
     def beat(self) -> None:
-        """Tell other runners that this one lives."""
+        """Renew the heartbeat of this runner's claims."""
         with self._lock, explained(self.path):
             self._connection.execute("UPDATE claims SET heartbeat = ? WHERE run = ?", (time.time(), self._run))
 

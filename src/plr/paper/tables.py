@@ -6,14 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plr.paper.agreement import Comparison, Place, compare
+import numpy as np
+from scipy.special import stdtr
+
+from plr.paper.agreement import Comparison, compare
 from plr.paper.datasets import split
 from plr.paper.datasets.registry import REGISTRY
 from plr.paper.methods import METHODS
+from plr.paper.published import Place
 from plr.paper.selection import parse_selection
-from plr.paper.significance import FEWEST_TRIALS, LEVEL, TEST_IN_WORDS, paired_p_value
 
 __all__ = [
+    "FEWEST_TRIALS",
+    "LEVEL",
+    "TEST_IN_WORDS",
     "Characteristics",
     "Entry",
     "ResultTable",
@@ -23,9 +29,24 @@ __all__ = [
     "dataset_title",
     "describe_selection",
     "model_title",
+    "paired_p_value",
     "sort_datasets",
     "sort_methods",
 ]
+
+FEWEST_TRIALS = 5
+"""Below this no test is made."""
+
+LEVEL = 0.05
+
+# Trials are overlapping splits of the same rows, so their differences vary less than those of fresh data would.
+# Nadeau and Bengio's correction adds the ratio of test to training rows, here 20 % to 60 %.
+_TEST_TO_TRAINING = 1.0 / 3.0
+
+TEST_IN_WORDS = (
+    "two-sided paired t-test over the common trials, corrected for overlapping splits (Nadeau and Bengio 2003), at the "
+    f"level {100 * LEVEL:g} %"
+)
 
 _NUMBERS = {"mlp": 2, "linear": 3}
 _MODEL_TITLES = {"mlp": "MLP", "mlp-relu": "MLP with ReLU after every layer", "linear": "linear model"}
@@ -157,7 +178,7 @@ def build_tables(
     chosen, summary : iterable of dict
         What `plr.paper.selection.choose` and ``summarise`` returned under one rule.
     per : {"trial", "cell"}, default="trial"
-        How ``choose`` was told to choose.
+        As it was given to ``choose``.
     notes : mapping, optional
         Reasons for disagreements, see `plr.paper.agreement.read_notes`.
     """
@@ -174,6 +195,42 @@ def build_tables(
         )
         for model in ordered
     ]
+
+
+def paired_p_value(first: Mapping[int, float], second: Mapping[int, float]) -> float | None:
+    """Return how likely so large a mean difference would be if two methods were equally good.
+
+    Parameters
+    ----------
+    first, second : mapping
+        Test error by trial.
+
+    Returns
+    -------
+    float or None
+        None with fewer than `FEWEST_TRIALS` common trials.
+
+    References
+    ----------
+    Nadeau, C. and Bengio, Y. (2003). Inference for the generalization error. Machine Learning 52, 239-281.
+
+    Examples
+    --------
+    >>> worse = dict(enumerate([5.1, 5.0, 5.2, 5.1, 5.0]))
+    >>> best = dict(enumerate([4.1, 4.0, 4.1, 4.1, 4.1]))
+    >>> paired_p_value(worse, best) < 0.001
+    True
+    """
+    common = sorted(first.keys() & second.keys())
+    if len(common) < FEWEST_TRIALS:
+        return None
+    difference = np.array([first[trial] - second[trial] for trial in common])
+    mean, variance = float(difference.mean()), float(difference.var(ddof=1))
+    # Differences equal up to rounding have no spread that could be measured against.
+    if variance <= (1e-12 * max(abs(first[trial]) for trial in common)) ** 2:
+        return 1.0 if np.isclose(mean, 0.0, atol=1e-12) else 0.0
+    statistic = mean / np.sqrt((1.0 / len(common) + _TEST_TO_TRAINING) * variance)
+    return float(2.0 * stdtr(len(common) - 1, -abs(statistic)))
 
 
 def describe_selection(selection: str, per: str = "trial") -> str:

@@ -117,7 +117,7 @@ def run_theory(settings: TheorySettings = FULL, progress: Callable[[str], object
     ----------
     settings : TheorySettings
     progress : callable
-        Told what has been done.
+        Called with a description of each step that is done.
     """
     curves = []
     for method in ("Supervised", "AVGL-MSE", "IDent", "PIDent"):

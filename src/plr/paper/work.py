@@ -60,7 +60,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a run came to: cells finished by it, there before, and failed, with the seconds it took."""
+    """The result of a run: cells that it finished, that were finished before, and that failed; seconds it took."""
 
     finished: int
     found: int
@@ -102,11 +102,11 @@ class Work:
         self._worked = 0.0
 
     def is_over(self) -> bool:
-        """Return whether nothing is on the list."""
+        """Return whether no cell is waiting."""
         return not self._waiting
 
     def is_settled(self) -> bool:
-        """Return whether nothing is on the list, and nothing with other runners either."""
+        """Return whether no cell is waiting, here or with other runners."""
         with self._lock:
             return not self._waiting and not self._taken
 
@@ -128,7 +128,7 @@ class Work:
     def compile(
         self, warm: Callable[[list[Cell], Protocol], None] = warm_up, patience: float = _SECONDS_BEFORE_NOTICE
     ) -> None:
-        """Compile what the cells need, or load it; the callback is told if that takes long. The clock starts after."""
+        """Compile or load what the cells need; the callback is called if that takes long. Seconds count from there."""
         waiting = [cell for _, cell in self._waiting]
         alarm = threading.Timer(patience, self.report, kwargs={"compiling": True})
         alarm.daemon = True
@@ -142,7 +142,7 @@ class Work:
         self.report()
 
     def report(self, compiling: bool = False) -> None:
-        """Tell the callback how far the run is."""
+        """Call the callback with the progress of the run."""
         if self._callback is None:
             return
         with self._lock:
@@ -152,12 +152,12 @@ class Work:
             self._callback(progress)
 
     def summary(self) -> RunSummary:
-        """Return what the run came to."""
+        """Return the result of the run."""
         seconds = time.perf_counter() - self._began
         return RunSummary(self._finished, self._found + self._elsewhere, self._failed, seconds)
 
     def claim(self, most: int) -> list[Item]:
-        """Claim the next cells that nobody has, without waiting; fewer than asked for where there are no more."""
+        """Claim the next cells that no runner has, without waiting; fewer than asked for where there are no more."""
         claimed: list[Item] = []
         while len(claimed) < most and not self.stop.is_set():
             with self._lock:
@@ -173,7 +173,7 @@ class Work:
         return claimed
 
     def claim_among(self, items: Sequence[Item]) -> list[Item]:
-        """Claim those of some cells that nobody has; what others have is waited for in the end, or taken over."""
+        """Claim those of some cells that no runner has; the others are waited for in the end, or taken over."""
         free = set(self.store.claim_all([key for key, _ in items]))
         self.put_back(item for item in items if item[0] not in free)
         return [item for item in items if item[0] in free]
@@ -201,7 +201,7 @@ class Work:
         return sum(self._cost[key] for key, _ in items)
 
     def note(self, finished: int = 0, elsewhere: int = 0, failed: int = 0) -> None:
-        """Count cells that are done with, and tell the callback."""
+        """Count cells that have ended, and call the callback."""
         with self._lock:
             self._finished += finished
             self._elsewhere += elsewhere
@@ -209,7 +209,7 @@ class Work:
         self.report()
 
     def finish(self, items: Sequence[Item], results: Sequence[Iterable[Fit]], seconds: float) -> None:
-        """Record what claimed cells came to, and that together they took so long."""
+        """Record the results of claimed cells, and how long they took together."""
         cost = self.cost(items)
         finished = self.store.finish_all(
             (item[0], fits, seconds * self.cost([item]) / cost) for item, fits in zip(items, results, strict=True)
@@ -217,7 +217,7 @@ class Work:
         self.note(finished=finished, elsewhere=len(items) - finished)
 
     def fail(self, key: str, error: str) -> None:
-        """Record in words that a cell could not be done, and go on."""
+        """Record that a cell could not be done, and why."""
         self.store.fail(key, error)
         self.note(failed=1)
 

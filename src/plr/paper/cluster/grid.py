@@ -126,7 +126,7 @@ class GridLoop:
                 raise _unable(error) from error
 
     def run(self) -> None:
-        """Submit tasks and record what they come to until no cell is left."""
+        """Submit tasks and record their results until no cell is left."""
         work = self._work
         try:
             with _questions() as answers:
@@ -204,7 +204,7 @@ class GridLoop:
             work.count(work.cost(items))
             work.fail(items[0][0], outcome.error)
         else:
-            # Halved until the culprit is alone, as on one machine.
+            # Halved until the cell that fails is alone, as on one machine.
             work.store.release(*(key for key, _ in items))
             half = len(items) // 2
             self._stacks.extendleft([items[half:], items[:half]])
@@ -233,8 +233,8 @@ class _Answers:
         silent = time.monotonic() - self.heard
         if self.error is not None or silent > _SECONDS_WITHOUT_ANSWER:
             raise ClusterError(
-                "The Ray cluster is lost: it no longer answers. Finished cells are in the store; the same command goes "
-                "on from there."
+                "The Ray cluster is lost: it no longer answers. Finished cells are in the store; run the same "
+                "command again to resume."
             ) from self.error
         return self.latest
 
@@ -279,7 +279,8 @@ def _unable(error: Exception) -> ClusterError:
     text = (lines[-1] if lines[0].startswith("Traceback") else lines[0]).strip()
     return ClusterError(
         f"The Ray cluster cannot do cells ({type(cause).__name__}: {text}). Every node needs the same plr, Ray and "
-        f"Python as here. Finished cells are in the store; the same command goes on from there."
+        f"Python as here. Finished cells are in the store; run the same command again to "
+        f"resume."
     )
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from plr.errors import PlrError
 from plr.paper.execution import Fit, run_cell, warm_up
 from plr.paper.grid import Cell
-from plr.paper.methods import METHODS, Method, get_method
-from plr.paper.models import MODELS
+from plr.paper.methods import METHODS, MODELS, Method, get_method
 from plr.paper.problems import Workbench
 from plr.paper.work import describe
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from plr.columns.dataset import Dataset, dataset_of
 from plr.columns.matrix import encode
-from plr.paper.datasets.loading import Availability, available, load, load_file
+from plr.paper.datasets.loading import Availability, available, load, load_file, split
 from plr.paper.datasets.registry import REGISTRY, Counts, DatasetInfo
-from plr.paper.datasets.splitting import split
 
 __all__ = [
     "REGISTRY",

@@ -11,7 +11,7 @@ from typing import Any
 
 from plr.paper.datasets.registry import REGISTRY
 
-__all__ = ["MISPRINTED_DEVIATIONS", "MISPRINTED_MEANS", "Published", "find_published", "published_cells"]
+__all__ = ["MISPRINTED_DEVIATIONS", "MISPRINTED_MEANS", "Place", "Published", "find_published", "published_cells"]
 
 Place = tuple[str, str, int, str]
 """Data set, model, number of false labels, method."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from plr._parameters import check_choice
 from plr.errors import StoreError
-from plr.paper.agreement import Agreement, Place, agreement_of, best_agreement, distinct_selections
+from plr.paper.agreement import Agreement, agreement_of, best_agreement, distinct_selections
 from plr.paper.observations import Observation, check_observations, measured_means, published_means
 from plr.paper.protocol import Protocol
+from plr.paper.published import Place
 from plr.paper.selection import choose, parse_selection, summarise
 from plr.paper.store import Store
 from plr.paper.tables import Characteristics, ResultTable, build_table1, build_tables
