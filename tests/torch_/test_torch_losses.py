@@ -25,6 +25,7 @@ from plr.torch import (
     PosteriorLoss,
     ProgressiveLoss,
     ScoreLoss,
+    make_loss,
     pad,
 )
 from plr.weighting import WEIGHTINGS, Average, Custom, Identify, Posterior, Progressive, Rule, Weighting
@@ -144,6 +145,17 @@ class TestAgreement:
             row = naive.row(PAIRS[weighting][0], POINTWISE[loss], centre, values, S.prior[span], scale=SCALE)
             assert_allclose(found[0][span], row.weights, rtol=1e-6, atol=1e-12)
             assert_allclose([found[1][i], found[2][i]], [row.value, row.gradient], rtol=1e-6, atol=1e-9)
+
+    @pytest.mark.parametrize("weighting", ["average", "identification", "progressive", "progressive-mild"])
+    def test_any_weighting_makes_its_loss(self, weighting: str) -> None:
+        centres, S, _ = hard_rows(True)
+        named, general = made(weighting, reduction="none"), make_loss(PAIRS[weighting][0], reduction="none")
+        for one, other in zip(evaluated(named, centres, S), evaluated(general, centres, S), strict=True):
+            assert_allclose(one, other, rtol=0)
+
+    def test_a_weighting_without_a_torch_form_is_named(self) -> None:
+        with pytest.raises(ParameterError, match=r"Custom.*has no torch_score"):
+            make_loss(Custom(boltzmann))
 
     def test_every_weighting_has_a_loss(self) -> None:
         assert {type(make()) for make in WEIGHTINGS.values()} <= {type(weighting) for weighting, _ in PAIRS.values()}

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from plr._codes import SQUARED
 from plr._parameters import check_choice, check_integer
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
@@ -18,6 +17,7 @@ from plr.folds import check_folds, make_folds, out_of_fold
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.refit.fits import trusted
 from plr.learners.refit.learner import FittedRefit, Refit
+from plr.losses import Squared
 from plr.preprocessing.encoding import Encoding, learn_encoding
 from plr.preprocessing.scaling import Affine, learn_steady_target, rescaled
 from plr.weighting.posterior import Posterior
@@ -156,7 +156,7 @@ class Committee(Learner):
         effort = EFFORTS[check_choice("effort", self.effort, EFFORTS)]
         check_folds(self.cv)
         self.check_weighting(task.rule.weighting)
-        if task.rule.formula.loss != SQUARED:
+        if not isinstance(task.rule.loss, Squared):
             raise ParameterError("Committee has the squared loss only; for others there are mlp and boosting.")
         if task.validation is not None:
             raise ParameterError("Committee has no epochs to choose from, and no use for validation rows.")
