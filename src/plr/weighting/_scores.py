@@ -49,7 +49,7 @@ def _unknown_vectors(_formula: Formula, _residual: Any) -> Any:
 @inlined
 def _pointer(formula: Formula, prediction: float, value: float, loss: float) -> float:
     if formula.weighting == CUSTOM:
-        return formula.score(prediction, value, loss, formula.first, formula.second)  # type: ignore[no-any-return]
+        return formula.score(prediction, value, loss, formula.first, formula.second)
     return np.nan
 
 
@@ -67,8 +67,8 @@ def _either(code: int, this: Any, otherwise: Any) -> Any:
     @inlined
     def choose(formula: Formula, prediction: float, value: float, loss: float) -> float:
         if formula.weighting == code:
-            return this(prediction, value, loss, formula.first, formula.second)  # type: ignore[no-any-return]
-        return otherwise(formula, prediction, value, loss)  # type: ignore[no-any-return]
+            return this(prediction, value, loss, formula.first, formula.second)
+        return otherwise(formula, prediction, value, loss)
 
     return choose
 
