@@ -42,3 +42,18 @@ def test_the_cache_is_never_where_others_may_write(tmp_path, monkeypatch):
         assert _jit._cache_folder("") == ""
     finally:
         _jit._cache_folder.cache_clear()
+
+
+def test_kernels_are_compiled_anew_when_a_weighting_changes(tmp_path, monkeypatch):
+    source = tmp_path / "plr" / "weighting" / "toy.py"
+    source.parent.mkdir(parents=True)
+    monkeypatch.setattr(_jit, "__file__", str(tmp_path / "plr" / "_jit.py"))
+    folders = set()
+    try:
+        for text in ("one", "two"):
+            source.write_text(text)
+            _jit._cache_folder.cache_clear()
+            folders.add(_jit._cache_folder(str(tmp_path)))
+    finally:
+        _jit._cache_folder.cache_clear()
+    assert len(folders) == 2

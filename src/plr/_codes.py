@@ -1,33 +1,32 @@
-"""How kernels know weightings, losses and noise families: by number, and together as a `Formula`."""
+"""What the compiled formula is told about a weighting and a loss: a `Formula`, and the state that a fit learns."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 __all__ = [
-    "ABSOLUTE",
-    "AVERAGE",
     "CUSTOM",
+    "EVEN",
     "GAUSSIAN",
-    "HUBER",
-    "IDENTIFICATION",
+    "HIGHEST",
     "LAPLACE",
     "LOWEST",
     "MISSING",
+    "MOST_MISSING",
     "NARROWEST",
-    "POSTERIOR",
-    "PROGRESSIVE",
+    "NEGLIGIBLE",
+    "NO_NOISE",
     "SCALE",
-    "SQUARED",
+    "SMALLEST_PRIOR",
+    "SOFTMAX",
     "STATE_SIZE",
     "STUDENT",
     "Formula",
 ]
 
-CUSTOM = 0
-AVERAGE, IDENTIFICATION, PROGRESSIVE, POSTERIOR = 1, 2, 3, 4  # weightings
-SQUARED, ABSOLUTE, HUBER = 1, 2, 3  # losses
-GAUSSIAN, LAPLACE, STUDENT = 1, 2, 3  # noise families of the posterior
+CUSTOM = 0  # code of a weighting or loss that is called through function pointers
+EVEN, HIGHEST, SOFTMAX = 0, 1, 2  # how scores become shares: not at all, all for the highest, by a softmax
+NO_NOISE, GAUSSIAN, LAPLACE, STUDENT = 0, 1, 2, 3  # noise families of the posterior
 
 SCALE = 0  # where the learned state keeps the noise scale
 MISSING = (
@@ -36,6 +35,12 @@ MISSING = (
 LOWEST = 2  # and how low the noise scale may go
 STATE_SIZE = 3
 
+SMALLEST_PRIOR = 1e-290
+"""A prior below this counts as zero: its reciprocal, the scale of a lone candidate's share, would overflow."""
+NEGLIGIBLE = -50.0
+"""A score this far below the row's best adds nothing to a float64 sum."""
+MOST_MISSING = 0.5
+"""A learned share of rows without their truth goes no higher: beyond it, the model explains too little."""
 NARROWEST = 1e-9
 """A learned noise scale goes no lower than this share of the one it begins with, the labels' standard deviation.
 
@@ -46,18 +51,28 @@ distances would leave single precision.
 
 
 class Formula(NamedTuple):
-    """A weighting and a loss in the form the kernels take: codes, numbers and, for a user's own, function pointers."""
+    """A weighting and a loss in the form the kernels take; `plr.weighting.Rule` makes it."""
 
     weighting: int
+    """Which compiled score; CUSTOM: ``score``."""
+    shares: int
+    """EVEN, HIGHEST or SOFTMAX."""
+    by_vectors: bool
+    """Whether scores are computed a vector of candidates at a time."""
     first: float
-    """Progressive: beta1. Posterior: the noise family."""
     second: float
-    """Progressive: beta2. Posterior: the degrees of freedom of Student's t."""
+    """The numbers that the score takes, 0 where it takes fewer."""
+    noise: int
+    """The posterior's noise family; NO_NOISE for all other weightings."""
+    degrees: float
+    """Degrees of freedom of Student's t."""
     loss: int
-    delta: float
+    """Which compiled loss; CUSTOM: ``value``, ``derivative`` and ``curvature``."""
+    number: float
+    """The number that the loss takes, such as Huber's delta."""
     score: Any
-    """``score(prediction, value, loss)``, called where ``weighting`` is CUSTOM."""
+    """``score(prediction, value, loss, first, second)``."""
     value: Any
-    """``value(prediction, value)``, called where ``loss`` is CUSTOM, as are the two below."""
+    """``value(prediction, value, number)``, as are the two below."""
     derivative: Any
     curvature: Any

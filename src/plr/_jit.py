@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import inspect
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ import numba
 from plr._registers import VECTOR_BYTES
 from plr.errors import ParameterError
 
-__all__ = ["LOCK", "compile_scalar", "inlined", "jit", "pointer", "unused"]
+__all__ = ["LOCK", "compile_scalar", "inlined", "jit", "pointer", "unused", "with_arguments"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -70,6 +71,9 @@ def pointer(function: Callable[..., object], signature: object) -> object:
 
 def _compile(function: F, **more: bool) -> F:
     with _own_cache() as flags:
+        if getattr(function, "__closure__", None):
+            # What it is made of may be another in the next process; it is cached as part of the kernel that calls it.
+            flags["cache"] = False
         compiled: F = numba.njit(**flags, **more)(function)
     return compiled
 
@@ -98,8 +102,9 @@ def _cache_folder(chosen: str) -> str:
     """
     package = Path(__file__).parent
     digest = hashlib.sha256()
-    for source in sorted(package.rglob("_[!_]*.py")):
-        digest.update(source.read_bytes())
+    for source in sorted({*package.rglob("_[!_]*.py"), *package.glob("weighting/*.py"), package / "losses.py"}):
+        if source.is_file():
+            digest.update(source.read_bytes())
     name = f"plr-kernels-{VECTOR_BYTES}-{digest.hexdigest()[:16]}"
     if chosen:
         return str(Path(chosen) / name)
@@ -112,8 +117,8 @@ def _cache_folder(chosen: str) -> str:
     return ""
 
 
-def compile_scalar(function: Callable[..., float], arguments: int, role: str) -> object:
-    """Compile a user's function of ``arguments`` floats into a pointer that kernels can call.
+def compile_scalar(function: Callable[..., float], arguments: int, role: str, wanted: int | None = None) -> object:
+    """Compile a function of ``arguments`` floats into a pointer that kernels call with ``wanted``, if these are more.
 
     Raises
     ------
@@ -123,7 +128,7 @@ def compile_scalar(function: Callable[..., float], arguments: int, role: str) ->
     plain = getattr(function, "py_func", function)
     try:
         with LOCK:
-            return _compile_scalar(plain, arguments)
+            return _compile_scalar(plain, arguments, wanted or arguments)
     except (numba.core.errors.NumbaError, TypeError, AttributeError) as error:
         name = getattr(plain, "__name__", repr(plain))
         reason = str(error).strip().splitlines()[0].rstrip(".")
@@ -135,9 +140,38 @@ def compile_scalar(function: Callable[..., float], arguments: int, role: str) ->
 
 
 @functools.lru_cache(maxsize=256)
-def _compile_scalar(plain: Callable[..., float], arguments: int) -> object:
-    signature = numba.float64(*[numba.float64] * arguments)
-    return numba.cfunc(signature, nopython=True, error_model="numpy")(plain)
+def _compile_scalar(plain: Callable[..., float], arguments: int, wanted: int) -> object:
+    flags: dict[str, Any] = {"nopython": True, "error_model": "numpy"}
+    signature = numba.float64(*[numba.float64] * wanted)
+    return numba.cfunc(signature, **flags)(_ignore_rest(plain, arguments, wanted, numba.jit(**flags)))
+
+
+def with_arguments(function: Callable[..., float], wanted: int, compiler: Callable[..., Any]) -> Callable[..., float]:
+    """Return a function of floats as one of ``wanted`` floats, of which it ignores what it does not take."""
+    return _ignore_rest(function, len(inspect.signature(function).parameters), wanted, compiler)
+
+
+def _ignore_rest(
+    function: Callable[..., float], arguments: int, wanted: int, compiler: Callable[..., Any]
+) -> Callable[..., float]:
+    if arguments == wanted:
+        return function
+    return _IGNORING[arguments, wanted](compiler(function))
+
+
+def _two_of_three(function: Callable[..., float]) -> Callable[..., float]:
+    return lambda a, b, _c: function(a, b)
+
+
+def _three_of_five(function: Callable[..., float]) -> Callable[..., float]:
+    return lambda a, b, c, _d, _e: function(a, b, c)
+
+
+def _four_of_five(function: Callable[..., float]) -> Callable[..., float]:
+    return lambda a, b, c, d, _e: function(a, b, c, d)
+
+
+_IGNORING = {(2, 3): _two_of_three, (3, 5): _three_of_five, (4, 5): _four_of_five}
 
 
 def unused(arguments: int) -> object:
@@ -145,12 +179,12 @@ def unused(arguments: int) -> object:
     return compile_scalar(_ZERO[arguments], arguments, "a placeholder")
 
 
-def _zero_of_two(_a: float, _b: float) -> float:
-    return 0.0
-
-
 def _zero_of_three(_a: float, _b: float, _c: float) -> float:
     return 0.0
 
 
-_ZERO: dict[int, Callable[..., float]] = {2: _zero_of_two, 3: _zero_of_three}
+def _zero_of_five(_a: float, _b: float, _c: float, _d: float, _e: float) -> float:
+    return 0.0
+
+
+_ZERO: dict[int, Callable[..., float]] = {3: _zero_of_three, 5: _zero_of_five}

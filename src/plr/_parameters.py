@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from plr.errors import ParameterError, unknown_name
 
-__all__ = ["check_choice", "check_integer", "check_number", "resolve", "shown"]
+__all__ = ["check_choice", "check_integer", "check_number", "register", "resolve", "shown"]
 
 T = TypeVar("T")
 
@@ -68,6 +68,14 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in known:
         raise unknown_name("{parameter}", value, known, parameter=name)
     return value
+
+
+def register(registry: dict[str, type[T]], name: str, made: type[T]) -> None:
+    """Let a class go by a name; one that is defined again, as in a notebook, takes the place of its former self."""
+    held = registry.get(name, made)
+    if (held.__module__, held.__qualname__) != (made.__module__, made.__qualname__):
+        raise ParameterError(f"The name {name!r} is taken: it is {held.__module__}.{held.__qualname__}.")
+    registry[name] = made
 
 
 def resolve(

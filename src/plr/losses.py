@@ -18,56 +18,138 @@ parabola's minimum never overshoots; for ``squared`` it is the second derivative
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from sklearn.base import BaseEstimator
 
-from plr._codes import ABSOLUTE, CUSTOM, HUBER, SQUARED
-from plr._parameters import check_number, resolve
+from plr._parameters import check_number, register, resolve
 from plr.errors import ParameterError
 
-__all__ = ["LOSSES", "Absolute", "Huber", "Loss", "LossCode", "Pointwise", "Squared", "get_loss"]
+__all__ = ["LOSSES", "Absolute", "Huber", "Loss", "Pointwise", "Squared", "VectorLoss", "get_loss"]
+
+# The absolute loss has unbounded curvature at zero; a residual below this counts as this.
+_KINK = 1e-8
+
+LOSSES: dict[str, type[Loss]] = {}
+"""Losses that go by a name."""
 
 
-class LossCode(NamedTuple):
-    """A loss as the kernels know it."""
+class VectorLoss(NamedTuple):
+    """A loss on vectors of residuals: compiled functions of (residual, number)."""
 
-    code: int
-    delta: float = 0.0
-    value: Callable[..., float] | None = None
-    derivative: Callable[..., float] | None = None
-    curvature: Callable[..., float] | None = None
+    value: Any
+    derivative: Any
+    curvature: Any
+    root: Any
+    """The square root of the value."""
 
 
 class Loss(BaseEstimator):
-    """Base of the losses: an object with parameters that can say what the kernels need to know."""
+    """Base of the losses.
 
-    def encode(self) -> LossCode:
-        """Return the checked loss as codes and numbers."""
-        raise NotImplementedError
+    A loss is a class with a name, ``class LogCosh(Loss, name="log_cosh")``, and these functions, as static methods.
+    ``number`` is the one that `encode` returns, if it returns one.
 
+    - ``value(prediction, value, number)``, ``derivative`` and ``curvature`` with the same arguments: functions of
+      floats that Numba can compile. Kernels call them through a pointer, which takes about 10 ns a candidate.
+    - ``torch_value(prediction, value, number)``, the same of tensors; without it `plr.torch`, the module learner and
+      the GPU stack refuse the loss.
+    - ``vector_form()``, for plr's own alone: a `VectorLoss`, compiled into the kernels in place of the pointers.
 
-class Squared(Loss):
-    """The squared error r², the paper's MSE.
-
-    >>> Squared().encode().code == SQUARED
-    True
+    The name is registered when the class is defined. The constructor's parameters are what a model file stores.
     """
 
-    def encode(self) -> LossCode:
-        """Return the checked loss as codes and numbers."""
-        return LossCode(SQUARED)
+    name: ClassVar[str] = ""
+    value: Any = None
+    derivative: Any = None
+    curvature: Any = None
+    torch_value: Any = None
+    vector_form: Any = None
+
+    def __init_subclass__(cls, name: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.name = name
+        if name:
+            register(LOSSES, name, cls)
+
+    def encode(self) -> tuple[float, ...]:
+        """Check the parameters and return the number that the functions take, if they take one."""
+        return ()
 
 
-class Absolute(Loss):
+class Squared(Loss, name="squared"):
+    """The squared error r², the paper's MSE."""
+
+    @staticmethod
+    def torch_value(prediction: Any, value: Any) -> Any:
+        """Return r²."""
+        residual = prediction - value
+        return residual * residual
+
+    @staticmethod
+    def vector_form() -> VectorLoss:
+        """Return the loss on vectors of residuals."""
+        from plr._jit import inlined
+        from plr._vectors import magnitude, splat
+
+        @inlined
+        def value(residual: Any, _: float) -> Any:
+            return residual * residual
+
+        @inlined
+        def derivative(residual: Any, _: float) -> Any:
+            return splat(2.0) * residual
+
+        @inlined
+        def curvature(_residual: Any, _: float) -> Any:
+            return splat(2.0)
+
+        @inlined
+        def root(residual: Any, _: float) -> Any:
+            return magnitude(residual)
+
+        return VectorLoss(value, derivative, curvature, root)
+
+
+class Absolute(Loss, name="absolute"):
     """The absolute error, the paper's MAE: a far candidate pulls no harder than a near one."""
 
-    def encode(self) -> LossCode:
-        """Return the checked loss as codes and numbers."""
-        return LossCode(ABSOLUTE)
+    @staticmethod
+    def torch_value(prediction: Any, value: Any) -> Any:
+        """Return the absolute residual; its derivative at 0 is 0."""
+        return (prediction - value).abs()
+
+    @staticmethod
+    def vector_form() -> VectorLoss:
+        """Return the loss on vectors of residuals."""
+        from plr import _vectors
+        from plr._jit import inlined
+        from plr._vector_math import at_least
+        from plr._vectors import choose_above, magnitude, splat
+
+        square_root = _vectors.root
+
+        @inlined
+        def value(residual: Any, _: float) -> Any:
+            return magnitude(residual)
+
+        @inlined
+        def derivative(residual: Any, _: float) -> Any:
+            zero, one = splat(0.0), splat(1.0)
+            return choose_above(residual, zero, one, choose_above(zero, residual, zero - one, zero))
+
+        @inlined
+        def curvature(residual: Any, _: float) -> Any:
+            return splat(1.0) / at_least(magnitude(residual), splat(_KINK))
+
+        @inlined
+        def root(residual: Any, _: float) -> Any:
+            return square_root(magnitude(residual))
+
+        return VectorLoss(value, derivative, curvature, root)
 
 
-class Huber(Loss):
+class Huber(Loss, name="huber"):
     """Squared near zero, absolute beyond ``delta``.
 
     Parameters
@@ -80,9 +162,47 @@ class Huber(Loss):
     def __init__(self, delta: float = 1.0) -> None:
         self.delta = delta
 
-    def encode(self) -> LossCode:
-        """Return the checked loss as codes and numbers."""
-        return LossCode(HUBER, check_number("Huber's delta", self.delta, low=0.0, open_low=True))
+    def encode(self) -> tuple[float, ...]:
+        """Check the parameters and return delta."""
+        return (check_number("Huber's delta", self.delta, low=0.0, open_low=True),)
+
+    @staticmethod
+    def torch_value(prediction: Any, value: Any, delta: Any) -> Any:
+        """Return r²/2 up to ``delta``, then a straight line."""
+        residual = prediction - value
+        length = residual.abs()
+        return (0.5 * residual * residual).where(length <= delta, delta * (length - 0.5 * delta))
+
+    @staticmethod
+    def vector_form() -> VectorLoss:
+        """Return the loss on vectors of residuals."""
+        from plr import _vectors
+        from plr._jit import inlined
+        from plr._vectors import choose_above, magnitude, splat
+
+        square_root = _vectors.root
+
+        @inlined
+        def value(residual: Any, delta: float) -> Any:
+            length, half, bound = magnitude(residual), splat(0.5), splat(delta)
+            return choose_above(length, bound, bound * (length - half * bound), half * length * length)
+
+        @inlined
+        def derivative(residual: Any, delta: float) -> Any:
+            zero, bound = splat(0.0), splat(delta)
+            inside = choose_above(residual, bound, bound, residual)
+            return choose_above(zero - bound, residual, zero - bound, inside)
+
+        @inlined
+        def curvature(residual: Any, delta: float) -> Any:
+            length, bound = magnitude(residual), splat(delta)
+            return choose_above(length, bound, bound / length, splat(1.0))
+
+        @inlined
+        def root(residual: Any, delta: float) -> Any:
+            return square_root(value(residual, delta))
+
+        return VectorLoss(value, derivative, curvature, root)
 
 
 class Pointwise(Loss):
@@ -115,20 +235,12 @@ class Pointwise(Loss):
         self.derivative = derivative
         self.curvature = curvature
 
-    def encode(self) -> LossCode:
-        """Return the checked loss as codes and numbers."""
+    def encode(self) -> tuple[float, ...]:
+        """Check that the functions are functions."""
         for name in ("value", "derivative"):
             if not callable(getattr(self, name)):
                 raise ParameterError(f"Pointwise needs a function as its {name}, got {getattr(self, name)!r}.")
-        return LossCode(CUSTOM, 0.0, self.value, self.derivative, self.curvature or _one)
-
-
-def _one(_prediction: float, _value: float) -> float:
-    return 1.0
-
-
-LOSSES: dict[str, Callable[[], Loss]] = {"absolute": Absolute, "huber": Huber, "squared": Squared}
-"""Losses that go by a name."""
+        return ()
 
 
 def get_loss(loss: object) -> Loss:

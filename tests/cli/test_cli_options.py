@@ -1,14 +1,18 @@
 """``plr fit --option``: parameters of the learner and of the other parts, as they are typed."""
 
+import re
+from typing import get_type_hints
+
 import pytest
 
+from plr.cli.fit import fit_command
 from plr.cli.model_options import make_regressor
 from plr.cli.options import parse_options
 from plr.errors import ParameterError
 from plr.learners import LEARNERS, MLP, Committee, Module
 from plr.learners.starts import DensityStart
-from plr.losses import Huber
-from plr.weighting import Posterior, Progressive
+from plr.losses import LOSSES, Huber
+from plr.weighting import WEIGHTINGS, Posterior, Progressive
 
 
 def test_values_are_json_or_texts():
@@ -110,3 +114,10 @@ def test_what_no_part_knows_is_refused_with_the_nearest(parts, options, message)
 def test_code_is_no_option(option):
     with pytest.raises(ParameterError, match="Unknown option of the learner module"):
         make_regressor({"learner": "module"}, {option: "os.system"}, module=dict)
+
+
+@pytest.mark.parametrize(("option", "names"), [("weighting", {"auto", *WEIGHTINGS}), ("loss", {*LOSSES})])
+def test_help_and_completion_know_what_is_registered(option, names):
+    (told,) = get_type_hints(fit_command, include_extras=True)[option].__metadata__
+    assert set(told.autocompletion()) == names
+    assert {word.strip(" .") for word in re.split(r",| or ", told.help)} <= names

@@ -13,7 +13,7 @@ from sklearn.dummy import DummyRegressor
 
 import plr
 from plr import CandidateSets, PartialLabelRegressor
-from plr._codes import NARROWEST, POSTERIOR
+from plr._codes import NARROWEST
 from plr.learners import MLP, Boosting, Linear, Refit
 from plr.learners import objectives as library
 from plr.learners.boosting_objective import Metric
@@ -160,7 +160,7 @@ def test_stacks():
     sets = np.asarray(S, dtype=np.float32)
     judge = Validation(X, sets, sets, np.zeros(ROWS))
     parameters = np.zeros(layers.parameters, np.float32)
-    fit = StackedFit(X, sets, judge, parameters, (1,), 0.01, 0, POSTERIOR, second=3.0, scale=SPREAD)
+    fit = StackedFit(X, sets, judge, parameters, (1,), 0.01, 0, Posterior(), scale=SPREAD)
     stack, state = pack([fit], layers, 60, "cpu")
     train_epochs(stack, state, torch.arange(ROWS).repeat(60, 1), 0, ROWS, 3.0)
     assert_allclose(state.scales[0], FLOOR, rtol=1e-5)

@@ -12,14 +12,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED  # noqa: E402
 from plr.candidates import CandidateSets  # noqa: E402
 from plr.errors import ParameterError  # noqa: E402
-from plr.losses import Absolute, Huber, Squared  # noqa: E402
+from plr.losses import Pointwise, Squared  # noqa: E402
 from plr.network import network  # noqa: E402
 from plr.paper.stacked import Layers, StackedFit, predict_stack, train_stack, training  # noqa: E402
 from plr.paper.stacked.orders import draw_orders  # noqa: E402
-from plr.weighting import Average, Identify, Posterior, Progressive, Rule  # noqa: E402
+from plr.weighting import Average, Custom, Identify, Posterior, Progressive, Rule, Weighting  # noqa: E402
 from support.stacked_fits import LAYERS, METHODS, make_fits, shorter, table  # noqa: E402
 
 ACTIVATIONS = {0: "identity", 1: "relu"}
@@ -27,13 +26,6 @@ ACTIVATIONS = {0: "identity", 1: "relu"}
 
 def alone(fit, epochs, batch_size):
     """Train one fit by the compiled kernel."""
-    weighting = {
-        AVERAGE: Average(),
-        IDENTIFICATION: Identify(),
-        PROGRESSIVE: Progressive(beta1=fit.first, beta2=fit.second),
-        POSTERIOR: Posterior(degrees=fit.second),
-    }[fit.weighting]
-    loss = {SQUARED: Squared(), ABSOLUTE: Absolute(), HUBER: Huber(delta=fit.delta)}[fit.loss]
     settings = network.Settings(
         LAYERS.hidden,
         tuple(ACTIVATIONS[code] for code in fit.activations),
@@ -46,7 +38,7 @@ def alone(fit, epochs, batch_size):
     return network.train_network(
         fit.features,
         network.kernel_sets(CandidateSets.from_padded(fit.targets.astype(float))),
-        Rule(weighting, loss),
+        Rule(fit.weighting, fit.loss),
         settings,
         seed=2,
         validation=network.Validation(
@@ -113,13 +105,14 @@ def test_fused_kernel_equals_the_plain_engine():
     # Triton decides at import whether it interprets kernels, which needs no GPU.
     code = """
         import numpy as np
-        from plr._codes import PROGRESSIVE, SQUARED
+        from plr.losses import Squared
+        from plr.weighting import Progressive
         from support.stacked_fits import LAYERS, METHODS, make_fits, shorter
         from plr.paper.stacked import train_stack
         fits = make_fits(METHODS, rows=20, sizes=(2,)) + make_fits(METHODS[:1], rows=20, activations=((0, 0, 0),))
         fits.append(shorter(fits[0], 11))
         # More rows than a block, a beta2 as large as the paper's, and labels that overflow.
-        fits += make_fits([(PROGRESSIVE, SQUARED, 0.5, 1e4)], rows=70, sizes=(2,))
+        fits += make_fits([(Progressive(0.5, 1e4), Squared())], rows=70, sizes=(2,))
         wild = make_fits([METHODS[3]], rows=20, sizes=(2,))[0]
         fits.append(type(wild)(**{**vars(wild), "targets": wild.targets + np.float32(3e19)}))
         plain, fused = (train_stack(fits, LAYERS, epochs=2, batch_size=66, engine=name) for name in ("plain", "fused"))
@@ -202,8 +195,9 @@ def test_deeper_networks_are_refused():
     [
         ({"activations": (0, 2, 1)}, "has activations that"),
         ({"activations": (0, 1)}, "has activations that"),
-        ({"weighting": 9}, "has weighting that"),
-        ({"loss": 0}, "has loss that"),
+        ({"weighting": Custom(abs)}, "the weighting Custom, which has no torch_score"),
+        ({"weighting": Posterior("laplace")}, "not Posterior.noise='laplace'."),
+        ({"loss": Pointwise(abs, abs)}, "the loss Pointwise, which has no torch_value"),
         ({"features": np.zeros((40, 4), np.float32)}, "has features that"),
         ({"targets": np.zeros((7, 2), np.float32)}, "has targets that"),
         ({"parameters": np.zeros(3, np.float32)}, "has parameters that"),
@@ -233,12 +227,34 @@ def test_sets_of_one_train_on_the_label():
     X, y = table(30, 0)
     fit = make_fits(METHODS[:1], sizes=(2,))[0]
     fits = [
-        StackedFit(**{**vars(fit), "features": X, "targets": y[:, None], "weighting": weighting, "second": 3.0})
-        for weighting in (AVERAGE, IDENTIFICATION, PROGRESSIVE, POSTERIOR)
+        StackedFit(**{**vars(fit), "features": X, "targets": y[:, None], "weighting": weighting})
+        for weighting in (Average(), Identify(), Progressive(beta1=0.3), Posterior())
     ]
     first, *others = train_stack(fits, LAYERS, epochs=2)
     for other in others:
         np.testing.assert_allclose(first.last, other.last, atol=1e-6)
+
+
+class Boltzmann(Weighting):
+    """A weighting that the fused kernel has no code for."""
+
+    @staticmethod
+    def score(prediction, value, loss):
+        return -loss / 0.3
+
+    torch_score = score
+
+
+def test_a_weighting_with_a_torch_form_equals_the_compiled_kernel():
+    fits = make_fits([METHODS[4], (Boltzmann(), Squared())], sizes=(2,))
+    for fit, result in zip(fits, train_stack(fits, LAYERS, epochs=3), strict=True):
+        assert_same(result, alone(fit, 3, 256))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_the_fused_engine_names_what_it_does_not_know():
+    with pytest.raises(ParameterError, match="does not know the weighting Boltzmann"):
+        train_stack(make_fits([(Boltzmann(), Squared())]), LAYERS, epochs=1, engine="fused")
 
 
 def test_stacks_need_torch_numpy_and_scikit_learn_alone():

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from plr.losses import Absolute, Huber, Loss, Pointwise, Squared
-from plr.weighting import Average, Custom, Identify, Posterior, Progressive, Weighting
+from plr.weighting import Average, Identify, Posterior, Progressive, Weighting
 
 
 class Row(NamedTuple):
@@ -76,9 +76,8 @@ def score(weighting: Weighting, loss: Loss, prediction: float, value: float, log
     if isinstance(weighting, Posterior):
         return log_density(weighting, value - prediction, scale) - log_q
     cost = loss_value(loss, prediction, value)
-    if isinstance(weighting, Custom):
-        return weighting.score(prediction, value, cost)
-    assert isinstance(weighting, Progressive)
+    if not isinstance(weighting, Progressive):
+        return weighting.score(prediction, value, cost, *weighting.encode().numbers)
     if weighting.beta2 == 0:
         return 0.0
     return math.inf if cost == 0 else weighting.beta2 * cost**-weighting.beta1

@@ -2,19 +2,20 @@
 
 import numpy as np
 
-from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED
+from plr.losses import Absolute, Huber, Squared
 from plr.network.beginnings import initial_parameters
 from plr.paper.stacked import Layers, StackedFit, Validation
+from plr.weighting import Average, Identify, Posterior, Progressive
 
 LAYERS = Layers(3, (20, 30, 10))
 METHODS = [
-    (AVERAGE, SQUARED, 0.0, 0.0),
-    (AVERAGE, ABSOLUTE, 0.0, 0.0),
-    (AVERAGE, HUBER, 0.0, 0.0),
-    (IDENTIFICATION, SQUARED, 0.0, 0.0),
-    (PROGRESSIVE, SQUARED, 0.5, 10.0),
-    (PROGRESSIVE, HUBER, 0.7, 2.0),
-    (POSTERIOR, SQUARED, 3.0, 3.0),
+    (Average(), Squared()),
+    (Average(), Absolute()),
+    (Average(), Huber()),
+    (Identify(), Squared()),
+    (Progressive(0.5, 10.0), Squared()),
+    (Progressive(0.7, 2.0), Huber()),
+    (Posterior(), Squared()),
 ]
 
 
@@ -43,8 +44,8 @@ def make_fits(methods=METHODS, *, rows=40, sizes=(2, 5), activations=((0, 1, 1),
         targets, candidates = hidden(y, size, size), hidden(y_check, size, 10 + size)
         validation = Validation(X_check, candidates, candidates, y_check)
         fits += [
-            StackedFit(X, targets, validation, parameters, codes, 0.01, 7, weighting, loss, first, second, 1.0, 2.0)
-            for weighting, loss, first, second in methods
+            StackedFit(X, targets, validation, parameters, codes, 0.01, 7, weighting, loss, 2.0)
+            for weighting, loss in methods
             for codes in activations
         ]
     return fits

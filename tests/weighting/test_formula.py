@@ -17,7 +17,6 @@ from scipy import stats
 
 import plr
 from plr import CandidateSets
-from plr._codes import CUSTOM
 from plr.errors import LengthError, ParameterError
 from plr.losses import LOSSES, Absolute, Huber, Loss, Pointwise, Squared, get_loss
 from plr.weighting import (
@@ -30,6 +29,7 @@ from plr.weighting import (
     Progressive,
     Rule,
     Weighting,
+    WeightingCode,
     get_weighting,
     weigh,
 )
@@ -735,6 +735,93 @@ class TestErrors:
             weigh([1.0], [[1.0]], scale=0.0)
 
 
+class Boltzmann(Weighting):
+    """A weighting of another package: one class, with its score alone."""
+
+    def __init__(self, temperature: float = 0.3) -> None:
+        self.temperature = temperature
+
+    def encode(self) -> WeightingCode:
+        return WeightingCode((self.temperature,))
+
+    @staticmethod
+    def score(prediction: float, value: float, loss: float, temperature: float) -> float:
+        return -loss / temperature
+
+
+class Quantile(Loss):
+    """A loss of another package, with a number."""
+
+    def __init__(self, level: float = 0.75) -> None:
+        self.level = level
+
+    def encode(self) -> tuple[float, ...]:
+        return (self.level,)
+
+    @staticmethod
+    def value(prediction: float, value: float, level: float) -> float:
+        return (value - prediction) * level if value > prediction else (prediction - value) * (1 - level)
+
+    @staticmethod
+    def derivative(prediction: float, value: float, level: float) -> float:
+        return -level if value > prediction else 1 - level
+
+
+class Doubled(Progressive):
+    """One of plr's with another score, which must not be taken for its parent."""
+
+    @staticmethod
+    def score(prediction: float, value: float, loss: float, beta1: float, beta2: float) -> float:
+        return 2.0 * beta2 * loss**-beta1
+
+
+class Blank(Weighting):
+    """Lacks a score."""
+
+
+class Vague(Loss):
+    """Lacks a derivative."""
+
+    @staticmethod
+    def value(prediction: float, value: float) -> float:
+        return abs(prediction - value)
+
+
+class TestClassesOfOthers:
+    values = (0.5, -1.0, 2.0, 0.25)
+
+    @every_loss
+    def test_weighting(self, loss: str) -> None:
+        found = evaluate(Boltzmann(0.3), loss, 0.1, list(self.values))
+        wanted = evaluate(Custom(boltzmann), loss, 0.1, list(self.values))
+        for one, other in zip(found, wanted, strict=True):
+            assert_array_equal(one, other)
+
+    @every_weighting
+    def test_loss(self, weighting: str) -> None:
+        found = evaluate(weighting, Quantile(0.75), 0.1, list(self.values))
+        costs = [Quantile.value(0.1, value, 0.75) for value in self.values]
+        slopes = [Quantile.derivative(0.1, value, 0.75) for value in self.values]
+        assert_allclose([found.loss[0], found.gradient[0]], [found.weights @ costs, found.weights @ slopes])
+        assert_allclose(found.hessian, 1.0)
+
+    def test_a_score_that_replaces_ours_counts(self) -> None:
+        found = evaluate(Doubled(0.5, 1.0), Squared(), 0.1, list(self.values))
+        assert_allclose(found.weights, evaluate(Progressive(0.5, 2.0), Squared(), 0.1, list(self.values)).weights)
+
+    def test_a_name_is_registered_with_its_class(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Lone(Boltzmann, name="lone"):
+            """Registered while the test lasts."""
+
+        monkeypatch.setitem(WEIGHTINGS, "lone", WEIGHTINGS.pop("lone"))
+        assert isinstance(get_weighting("lone"), Lone)
+        assert_array_equal(
+            weigh([0.1], [list(self.values)], "lone"), weigh([0.1], [list(self.values)], Custom(boltzmann))
+        )
+        with pytest.raises(ParameterError, match=r"'lone' is taken: it is .*Lone"):
+            type("Other", (Boltzmann,), {}, name="lone")
+
+
 class TestRegistries:
     @pytest.mark.parametrize("make", [*WEIGHTINGS.values(), *LOSSES.values(), Custom, Pointwise], ids=str)
     def test_documented(self, make: type) -> None:
@@ -745,17 +832,28 @@ class TestRegistries:
 
     def test_complete(self) -> None:
         """Every weighting and loss with defaults can be chosen by name."""
-        for registry, base, own in ((WEIGHTINGS, Weighting, {Custom}), (LOSSES, Loss, {Pointwise})):
-            assert set(registry.values()) == set(base.__subclasses__()) - own
+        for registry, base, own in ((WEIGHTINGS, Weighting, Custom), (LOSSES, Loss, Pointwise)):
+            ours = {part for part in base.__subclasses__() if part.__module__.startswith("plr.")}
+            assert set(registry.values()) == ours - {own}
+            assert all(make.name == name for name, make in registry.items())
 
     def test_losses_table_names_all(self) -> None:
         for name in LOSSES:
             assert f"``{name}``" in inspect.getmodule(Loss).__doc__
 
-    def test_codes_are_the_kernels(self) -> None:
-        for registry in (WEIGHTINGS, LOSSES):
-            codes = [make().encode().code for make in registry.values()]
-            assert len(set(codes) | {CUSTOM}) == len(codes) + 1
+    @pytest.mark.parametrize("field", ["weighting", "noise", "loss"])
+    def test_a_code_that_no_kernel_knows_gives_nothing_that_could_be_taken_for_a_result(self, field: str) -> None:
+        rule = Rule(Posterior("laplace") if field == "noise" else Progressive(), Squared())
+        for by_vectors in (True, False):
+            rule.formula = rule.formula._replace(**{field: 99}, by_vectors=by_vectors)
+            S = CandidateSets.from_lists([[1.0, 2.0], list(np.arange(40.0))])
+            assert np.isnan(rule.evaluate(np.zeros(2), S, rule.initial_state()).loss).all()
+
+    def test_a_function_that_is_not_there_is_named(self) -> None:
+        with pytest.raises(ParameterError, match="weighting Blank has no function 'score'"):
+            Rule(Blank(), Squared())
+        with pytest.raises(ParameterError, match="loss Vague has no function 'derivative'"):
+            Rule(Average(), Vague())
 
     def test_objects_do_not_change(self) -> None:
         for part in (*ALL_WEIGHTINGS.values(), *ALL_LOSSES.values()):

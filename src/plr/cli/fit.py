@@ -31,7 +31,15 @@ def _learners() -> list[str]:
 
 
 def _weightings() -> list[str]:
-    return ["auto", "average", "identification", "posterior", "progressive"]
+    from plr.weighting import WEIGHTINGS
+
+    return ["auto", *sorted(WEIGHTINGS)]
+
+
+def _losses() -> list[str]:
+    from plr.losses import LOSSES
+
+    return sorted(LOSSES)
 
 
 def fit_command(
@@ -76,9 +84,7 @@ def fit_command(
             autocompletion=_weightings,
         ),
     ] = "auto",
-    loss: Annotated[
-        str, typer.Option(help="squared, absolute or huber.", autocompletion=lambda: ["squared", "absolute", "huber"])
-    ] = "squared",
+    loss: Annotated[str, typer.Option(help="squared, absolute or huber.", autocompletion=_losses)] = "squared",
     start: Annotated[
         str,
         typer.Option(

@@ -72,8 +72,8 @@ def try_module(module: Any, named: str, features: int, device: str = "auto") -> 
     import torch
 
     from plr.errors import ParameterError, PlrError
+    from plr.learners.module.factories import check_trainable, exclusive, make_module
     from plr.learners.module.forward import call_module, find_device, float_type
-    from plr.learners.module.parts import check_trainable, exclusive, make_module
 
     place = find_device(device)
     with exclusive(place, None), torch.no_grad(), _prints_on_stderr():
@@ -203,7 +203,7 @@ def _check_kind(found: Any, named: str) -> None:
     import torch
 
     from plr.errors import ParameterError
-    from plr.learners.module.parts import required_arguments
+    from plr.learners.module.factories import required_arguments
 
     expected = (
         "name a torch module, or a function or class that makes one, called without arguments or with the number of"

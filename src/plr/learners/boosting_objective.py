@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from plr._codes import ABSOLUTE, SCALE, SQUARED
+from plr._codes import SCALE
 from plr.candidates import CandidateSets
 from plr.errors import DivergenceError
-from plr.losses import Squared
+from plr.losses import Absolute, Squared
 from plr.preprocessing.scaling import label_scale
 from plr.weighting import Average, Posterior
 from plr.weighting.rule import NOTHING, Evaluation, Rule
@@ -126,7 +126,7 @@ class Objective:
             )
         loss = float(np.average(found.loss, weights=self.weight))
         hessian = found.hessian
-        if self.rule.formula.loss == ABSOLUTE:
+        if isinstance(self.rule.loss, Absolute):
             hessian = np.minimum(hessian, 1.0 / _typical(found.loss, self.weight))
         return self._in_mean_curvature(loss, found.gradient, hessian)
 
@@ -157,7 +157,7 @@ class Objective:
             buffer = self._average.evaluate(everywhere, self._started, state, threads=self._threads, out=buffer)
             return float(np.average(buffer.gradient, weights=self.weight))
 
-        if self.rule.formula.loss == SQUARED:
+        if isinstance(self.rule.loss, Squared):
             middle = low / 2 + high / 2
             return middle - slope(middle) / 2
         if not slope(low) < 0:

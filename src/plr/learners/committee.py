@@ -33,7 +33,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from plr._codes import SQUARED
 from plr._parameters import check_choice, check_integer
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
@@ -41,6 +40,7 @@ from plr.folds import check_folds, make_folds, out_of_fold
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.refit.fits import trusted
 from plr.learners.refit.learner import FittedRefit, Refit
+from plr.losses import Squared
 from plr.noise import compare_predictions
 from plr.preprocessing.features import Encoding
 from plr.preprocessing.scaling import Affine
@@ -186,7 +186,7 @@ class Committee(Learner):
         effort = EFFORTS[check_choice("effort", self.effort, EFFORTS)]
         check_folds(self.cv)
         self.check_weighting(task.rule.weighting)
-        if task.rule.formula.loss != SQUARED:
+        if not isinstance(task.rule.loss, Squared):
             raise ParameterError("Committee has the squared loss only; for others there are mlp and boosting.")
         if task.validation is not None:
             raise ParameterError("Committee has no epochs to choose from, and no use for validation rows.")

@@ -12,22 +12,23 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.errors import DependencyError, DivergenceError, ParameterError
+from plr.losses import get_loss
 from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.paper.execution import Fit, diverged_fits, make_fit, training_seed
 from plr.paper.grid import Cell
 from plr.paper.methods import Method, Setting, get_method, get_model
 from plr.paper.problems import Part, Problem, Workbench, labels_as_sets
 from plr.paper.selection import EPOCH_RULES
+from plr.paper.stack_methods import check_method
 from plr.paper.work import Item, StopError, Work, describe
 from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
+from plr.weighting import get_weighting
 
 if TYPE_CHECKING:
     from plr.paper.stacked import Layers, StackedFit, StackedResult, Validation
 
 __all__ = ["StackLoop", "check_device", "device_name", "is_stackable", "run_stack", "stacked_fits", "stacks"]
 
-_WEIGHTINGS = {"average", "identification", "progressive", "posterior"}
-_LOSSES = {"squared", "absolute", "huber"}
 _ACTIVATIONS = {"identity": 0, "relu": 1}
 
 # So many fits keep a large GPU busy; more would only delay the first results.
@@ -67,12 +68,13 @@ def device_name(name: str) -> str:
 def is_stackable(cell: Cell) -> bool:
     """Return whether a stack can do a cell; others are done one by one on the CPU."""
     method = get_method(cell.method)
-    return (
-        method.custom is None
-        and method.weighting in _WEIGHTINGS
-        and method.loss in _LOSSES
-        and set(get_model(cell.model).activations) <= set(_ACTIVATIONS)
-    )
+    if method.custom is not None or not set(get_model(cell.model).activations) <= set(_ACTIVATIONS):
+        return False
+    try:
+        check_method(get_weighting(method.weighting), get_loss(method.loss))
+    except ParameterError:
+        return False
+    return True
 
 
 def stacks(items: Sequence[Item], workbench: Workbench) -> list[list[Item]]:
@@ -248,6 +250,7 @@ class _Maker:
             self._parameters[cell.model, cell.trial] = drawn
         plans = []
         for setting in cell.settings(protocol):
+            weighting, loss = method.parts(setting, protocol.beta1)
             fit = StackedFit(
                 features=features,
                 targets=self._padded(("train", *place), train, method.target),
@@ -257,7 +260,8 @@ class _Maker:
                 learning_rate=setting["learning_rate"],
                 seed=seed,
                 scale=label_scale(train),
-                **_codes(method, setting, protocol.beta1),
+                weighting=weighting,
+                loss=loss,
             )
             plans.append(_Plan(setting, fit, target, problem))
         return plans
@@ -294,18 +298,6 @@ class _Maker:
             shown = labels_as_sets(sets.mean()) if kind == "mean" else sets
             self._arrays[key] = shown.to_padded().astype(np.float32)
         return self._arrays[key]
-
-
-def _codes(method: Method, setting: Setting, beta1: float) -> dict[str, Any]:
-    weighting, loss = method.parts(setting, beta1)
-    weigh_code, lose_code = weighting.encode(), loss.encode()
-    return {
-        "weighting": int(weigh_code.code),
-        "loss": int(lose_code.code),
-        "first": float(weigh_code.first),
-        "second": float(weigh_code.second),
-        "delta": float(lose_code.delta),
-    }
 
 
 def _judge(

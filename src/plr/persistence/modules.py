@@ -14,7 +14,7 @@ import numpy as np
 from plr.contracts import Fitted, Report
 from plr.errors import ModelFileError, ParameterError, PlrError, PlrWarning
 from plr.learners.module.learner import Module
-from plr.learners.module.left_out import LeftOut
+from plr.learners.module.left_out import MissingCode
 from plr.persistence.kinds import Kind, MalformedError, a, flag, mapping, number, optional, require, text, whole
 from plr.persistence.parts import AFFINE, REPORT, scalar_affine
 from plr.persistence.tensors import FLOATS, Kept, is_state, keep_tensors, restore_tensor
@@ -119,7 +119,7 @@ def _take_learner(learner: Module) -> dict[str, Any]:
         found["device"] = "auto"
     kept = {name: found[name] for name, is_right in _PARAMETERS.items() if is_right(found[name])}
     code = {name: value for name, value in found.items() if name not in kept}
-    told = {name: value.what if isinstance(value, LeftOut) else name_of_code(value) for name, value in code.items()}
+    told = {name: value.what if isinstance(value, MissingCode) else name_of_code(value) for name, value in code.items()}
     return {"parameters": kept, "left_out": told}
 
 
@@ -133,7 +133,7 @@ def _check_learner(fields: dict[str, Any]) -> None:
 
 
 def _make_learner(fields: dict[str, Any]) -> Module:
-    missing: dict[str, Any] = {name: LeftOut(what) for name, what in fields["left_out"].items()}
+    missing: dict[str, Any] = {name: MissingCode(what) for name, what in fields["left_out"].items()}
     return Module(**fields["parameters"], **missing)
 
 
@@ -182,9 +182,9 @@ def bring_module(stored: StoredModule, given: Any, features: int | None, seed: i
     """Return the fitted module: what was given, or a copy of it, with the numbers of the file."""
     import torch
 
+    from plr.learners.module.factories import exclusive, has_lazy_parameters, make_module
     from plr.learners.module.fitted import FittedModule
     from plr.learners.module.forward import float_type
-    from plr.learners.module.parts import exclusive, has_lazy_parameters, make_module
 
     cpu = torch.device("cpu")
     with exclusive(cpu, None) as numbers:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from plr.contracts import Report
 from plr.learners.module.data import TrainingBatch
+from plr.learners.module.factories import exclusive, make_module
 from plr.learners.module.features import FeatureReader
 from plr.learners.module.fitted import FittedModule
 from plr.learners.module.fitting import Interface, begin, label_type, train
 from plr.learners.module.forward import find_device, float_type
 from plr.learners.module.learner import Module
-from plr.learners.module.parts import exclusive, make_module
 from plr.learners.module.settings import check_settings
 from plr.learners.module.training import Together, TrainingData
 from plr.losses import Loss

@@ -31,6 +31,7 @@ except ImportError as error:
     ) from error
 
 from plr.torch.batches import Batch, Padded, PartialLabelDataset, collate, pad
+from plr.torch.factory import make_loss
 from plr.torch.losses import AverageLoss, CandidateLoss, IdentificationLoss, ProgressiveLoss, ScoreLoss
 from plr.torch.posterior import PosteriorLoss
 
@@ -45,5 +46,6 @@ __all__ = [
     "ProgressiveLoss",
     "ScoreLoss",
     "collate",
+    "make_loss",
     "pad",
 ]

@@ -1,8 +1,8 @@
 """Weightings as losses over padded candidates.
 
 The one formula once more, on tensors: shares are prior · exp(score), normalised over a row's candidates, and a row
-costs the weighted sum of its pointwise losses. The shares count as constants; no gradient passes through them. Equal
-scores share by their prior, infinite ones too. Results agree with the compiled row function of `plr.weighting`.
+costs the weighted sum of its pointwise losses. The shares count as constants; no gradient passes through them. Scores
+and pointwise losses are those of `plr.weighting` and `plr.losses`, and results agree with the compiled row function.
 
 Everything is computed in float32 or better, whatever the prediction comes in: in the wider type of prediction and
 candidates.
@@ -10,6 +10,7 @@ candidates.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -17,8 +18,9 @@ from torch import Tensor, nn
 
 from plr._parameters import check_choice
 from plr.errors import EmptySetError, LengthError, ParameterError, PriorError
-from plr.torch.pointwise import get_pointwise
-from plr.weighting import Progressive
+from plr.losses import Loss, get_loss
+from plr.torch.shares import raw_shares
+from plr.weighting import Average, Custom, Identify, Progressive, get_weighting
 
 __all__ = [
     "AverageLoss",
@@ -27,21 +29,40 @@ __all__ = [
     "ProgressiveLoss",
     "ScoreLoss",
     "checked_importance",
+    "get_pointwise",
 ]
 
-# The compiled formula's limits: a score this far below the best adds nothing, a prior below this counts as zero, and
-# powers of a tiny loss are cut where differences still are finite.
-_NEGLIGIBLE = -50.0
-_NO_BELIEF = 1e-290
-_HIGHEST_SCORE = {torch.float64: 1e300}
-_HIGHEST_SCORE_ELSEWHERE = 1e37
+PointwiseFunction = Callable[..., Tensor]
+
+
+def get_pointwise(loss: object) -> PointwiseFunction:
+    """Turn a name, a `plr.losses` instance or a torch function into a function of tensors.
+
+    >>> get_pointwise("absolute")(torch.tensor([1.0]), torch.tensor([3.0]))
+    tensor([2.])
+    """
+    if callable(loss) and not isinstance(loss, Loss | type):
+        return loss
+    found = get_loss(loss)
+    if found.torch_value is None:
+        raise ParameterError(
+            f"{type(found).__name__} is compiled for numbers and cannot take tensors; give a torch function of "
+            f"(prediction, value) that returns one cost per candidate: here, or to the learner as Module(loss=...)."
+        )
+    return functools.partial(_pointwise, found.torch_value, found.encode())
+
+
+def _pointwise(function: PointwiseFunction, numbers: tuple[float, ...], prediction: Tensor, value: Tensor) -> Tensor:
+    return function(prediction, value, *numbers)
 
 
 class CandidateLoss(nn.Module):
-    """Base of the losses: weigh a row's candidates around its prediction, then take the weighted loss.
+    """Weigh a row's candidates around its prediction, then take the weighted loss.
 
     Parameters
     ----------
+    weighting : str or plr.weighting.Weighting
+        Any that has a ``torch_score``. The posterior, whose noise scale is learned on the way, is `PosteriorLoss`.
     loss : str, plr.losses.Loss or callable, default="squared"
         What missing a candidate costs: ``squared``, ``absolute``, ``huber``, an instance from `plr.losses`, or a torch
         function ``loss(prediction, value)`` that returns one cost per entry (``reduction="none"`` in torch's own).
@@ -49,10 +70,11 @@ class CandidateLoss(nn.Module):
         What becomes of the rows' losses. With sample weights, ``mean`` is the weighted mean.
     """
 
-    _hard = False
-
-    def __init__(self, loss: object = "squared", reduction: str = "mean") -> None:
+    def __init__(self, weighting: object, loss: object = "squared", reduction: str = "mean") -> None:
         super().__init__()
+        self.weighting = get_weighting(weighting)
+        self._code = self.weighting.encode()
+        self._check_weighting()
         self.loss = get_pointwise(loss)
         self.reduction = check_choice("reduction", reduction, ("mean", "sum", "none"))
 
@@ -112,11 +134,28 @@ class CandidateLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """Say how it was made, for ``repr``."""
-        return f"reduction={self.reduction!r}"
+        given = self.weighting.get_params(deep=False)
+        return ", ".join([*(f"{name}={value!r}" for name, value in given.items()), f"reduction={self.reduction!r}"])
 
-    def _scores(self, prediction: Tensor, values: Tensor, log_q: Tensor | None) -> Tensor:
+    def _check_weighting(self) -> None:
+        if self.weighting.torch_score is None:
+            raise ParameterError(
+                f"The weighting {self.weighting!r} is compiled for numbers and cannot take tensors: it has no "
+                f"torch_score. Give a torch function of (prediction, value, loss) instead, which returns one score per "
+                f"entry: ScoreLoss(score), or Module(score=...)."
+            )
+
+    def _scores(self, prediction: Tensor, values: Tensor, log_q: Tensor | None) -> Tensor:  # noqa: ARG002
         """Return each candidate's score: the higher, the larger its share."""
-        raise NotImplementedError
+        if self._code.even:
+            return torch.zeros_like(values)
+        costs = self._costs(prediction, values)
+        score: Tensor = self.weighting.torch_score(prediction.expand_as(values), values, costs, *self._code.numbers)
+        if score.shape != values.shape:
+            raise LengthError(
+                f"The score gave shape {tuple(score.shape)} where {tuple(values.shape)} is expected: one per candidate."
+            )
+        return score
 
     def _learn(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None, own: bool) -> None:
         """Learn on the way, in training mode, what the weighting has to learn; weights not its own were given."""
@@ -140,21 +179,13 @@ class CandidateLoss(nn.Module):
     def _shares(
         self, prediction: Tensor, values: Tensor, mask: Tensor, prior: Tensor | None, log_q: Tensor | None
     ) -> Tensor:
-        scores = self._scores(prediction[:, None], values, log_q)
-        believed = mask
-        if prior is not None:
-            prior = prior.to(values.dtype)
-            believed = mask & (prior >= max(_NO_BELIEF, torch.finfo(values.dtype).tiny))
-        best = torch.where(believed, scores, -torch.inf).amax(1, keepdim=True)
-        distance = scores - best
-        share = torch.zeros_like(distance) if self._hard else distance.exp()
-        if self._drops_negligible(prior, log_q):
-            share = torch.where(distance <= _NEGLIGIBLE, 0.0, share)
-        # Asked apart from the distance, because the difference of two infinite scores is no number.
-        share = torch.where(scores == best, 1.0, share)
-        if prior is not None:
-            share = share * prior
-        share = torch.where(believed, share, 0.0)
+        share, _ = raw_shares(
+            self._scores(prediction[:, None], values, log_q),
+            mask,
+            None if prior is None else prior.to(values.dtype),
+            takes_all=self.weighting.takes_all,
+            drop_negligible=self._drops_negligible(prior, log_q),
+        )
         return (share / share.sum(1, keepdim=True)).detach()
 
     def _row_losses(self, prediction: Tensor, values: Tensor, weights: Tensor) -> Tensor:
@@ -193,8 +224,8 @@ class AverageLoss(CandidateLoss):
     tensor(1.2500)
     """
 
-    def _scores(self, prediction: Tensor, values: Tensor, log_q: Tensor | None) -> Tensor:  # noqa: ARG002
-        return torch.zeros_like(values)
+    def __init__(self, loss: object = "squared", reduction: str = "mean") -> None:
+        super().__init__(Average(), loss, reduction)
 
 
 class IdentificationLoss(CandidateLoss):
@@ -205,10 +236,8 @@ class IdentificationLoss(CandidateLoss):
     tensor(0.5000)
     """
 
-    _hard = True
-
-    def _scores(self, prediction: Tensor, values: Tensor, log_q: Tensor | None) -> Tensor:  # noqa: ARG002
-        return -self._costs(prediction, values)
+    def __init__(self, loss: object = "squared", reduction: str = "mean") -> None:
+        super().__init__(Identify(), loss, reduction)
 
 
 class ProgressiveLoss(CandidateLoss):
@@ -226,19 +255,7 @@ class ProgressiveLoss(CandidateLoss):
     def __init__(
         self, beta1: float = 0.5, beta2: float = 10.0, loss: object = "squared", reduction: str = "mean"
     ) -> None:
-        super().__init__(loss, reduction)
-        _, self.beta1, self.beta2, *_ = Progressive(beta1, beta2).encode()
-
-    def extra_repr(self) -> str:
-        """Say how it was made, for ``repr``."""
-        return f"beta1={self.beta1:g}, beta2={self.beta2:g}, {super().extra_repr()}"
-
-    def _scores(self, prediction: Tensor, values: Tensor, log_q: Tensor | None) -> Tensor:  # noqa: ARG002
-        if self.beta2 == 0.0:
-            return torch.zeros_like(values)
-        cost = self._costs(prediction, values)
-        score = self.beta2 / cost.sqrt() if self.beta1 == 0.5 else self.beta2 * cost ** (-self.beta1)
-        return score.clamp(max=_HIGHEST_SCORE.get(values.dtype, _HIGHEST_SCORE_ELSEWHERE))
+        super().__init__(Progressive(beta1, beta2), loss, reduction)
 
 
 class ScoreLoss(CandidateLoss):
@@ -262,18 +279,11 @@ class ScoreLoss(CandidateLoss):
         loss: object = "squared",
         reduction: str = "mean",
     ) -> None:
-        super().__init__(loss, reduction)
         if not callable(score):
             raise ParameterError(f"score must be a function score(prediction, value, loss) of tensors, got {score!r}.")
-        self.score = score
-
-    def _scores(self, prediction: Tensor, values: Tensor, log_q: Tensor | None) -> Tensor:  # noqa: ARG002
-        score = self.score(prediction.expand_as(values), values, self._costs(prediction, values))
-        if score.shape != values.shape:
-            raise LengthError(
-                f"The score gave shape {tuple(score.shape)} where {tuple(values.shape)} is expected: one per candidate."
-            )
-        return score
+        weighting = Custom(score)
+        weighting.torch_score = score
+        super().__init__(weighting, loss, reduction)
 
 
 def _check_shapes(prediction: Tensor, candidates: Tensor, mask: Tensor, *others: Tensor | None) -> None:

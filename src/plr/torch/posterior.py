@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from plr._codes import NARROWEST
+from plr._codes import MOST_MISSING, NARROWEST
 from plr._parameters import check_number
 from plr.errors import ParameterError
 from plr.torch.losses import CandidateLoss, checked_importance
+from plr.torch.shares import raw_shares
 from plr.weighting import Posterior
+from plr.weighting.families import NOISES, NoiseFamily
 
 __all__ = ["PosteriorLoss"]
-
-# The compiled formula's limits: a prior below this counts as zero, and a learned share of rows without their truth goes
-# no higher than this.
-_NO_BELIEF = 1e-290
-_MOST_MISSING = 0.5
 
 
 class PosteriorLoss(CandidateLoss):
@@ -77,11 +73,9 @@ class PosteriorLoss(CandidateLoss):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(loss, reduction)
-        self.noise = noise
-        code = Posterior(noise, degrees, missing_truth=missing_truth).encode()
-        self.degrees = code.second
-        self.missing_truth = missing_truth
+        super().__init__(Posterior(noise, degrees, missing_truth=missing_truth), loss, reduction)
+        code = self._code
+        self.noise, self.degrees, self.missing_truth = noise, code.degrees, missing_truth
         self._may_miss, self._learns_missing = code.missing > 0.0, code.learns_missing
         self.initial_scale = check_number("initial_scale", initial_scale, low=0.0, open_low=True)
         self.momentum = check_number("momentum", momentum, low=0.0, high=1.0)
@@ -109,17 +103,18 @@ class PosteriorLoss(CandidateLoss):
     def extra_repr(self) -> str:
         """Say how it was made, for ``repr``."""
         missing = f"missing_truth={self.missing_truth!r}, " if self._may_miss else ""
-        return f"noise={self.noise!r}, degrees={self.degrees:g}, {missing}{super().extra_repr()}"
+        return f"noise={self.noise!r}, degrees={self.degrees:g}, {missing}reduction={self.reduction!r}"
 
     def _scores(self, prediction: Tensor, values: Tensor, log_q: Tensor | None) -> Tensor:
-        ratio = (prediction - values) / self.scale.to(values.dtype)
-        if self.noise == "gaussian":
-            score = -0.5 * ratio * ratio
-        elif self.noise == "laplace":
-            score = -ratio.abs()
-        else:
-            score = -0.5 * (self.degrees + 1.0) * torch.log1p(ratio * ratio / self.degrees)
+        score = self._family.torch_log_density((prediction - values) / self.scale.to(values.dtype), self.degrees)
         return score if log_q is None else score - log_q.to(values.dtype)
+
+    @property
+    def _family(self) -> NoiseFamily:
+        return NOISES[self.noise]
+
+    def _check_weighting(self) -> None:
+        """Take the posterior, whose score is here and not its own, because it needs the learned scale."""
 
     def _drops_negligible(self, prior: Tensor | None, log_q: Tensor | None) -> bool:
         # Student's tails are so heavy that a tiny share of a far candidate may count.
@@ -135,30 +130,13 @@ class PosteriorLoss(CandidateLoss):
                 "With missing_truth the density of false labels counts: give log_q. Where false labels are uniform, it "
                 "is minus the logarithm of the range of the labels, for every candidate."
             )
-        scores = self._scores(prediction[:, None], values, log_q)
-        believed = mask
         belief = mask.to(values.dtype) if prior is None else torch.where(mask, prior.to(values.dtype), 0.0)
         belief = belief / belief.sum(1, keepdim=True)
-        if prior is not None:
-            believed = mask & (belief >= max(_NO_BELIEF, torch.finfo(values.dtype).tiny))
-        best = torch.where(believed, scores, -torch.inf).amax(1, keepdim=True)
-        share = torch.where(scores == best, 1.0, (scores - best).exp())
-        share = belief * torch.where(scores == -torch.inf, 0.0, share)
-        share = torch.where(believed, share, 0.0)
-        missing = self.missing.to(values.dtype)
-        absent = missing / (1.0 - missing) * (-best - self._log_constant().to(values.dtype)).exp()
+        share, best = raw_shares(self._scores(prediction[:, None], values, log_q), mask, belief)
+        missing, scale = self.missing.to(values.dtype), self.scale.to(values.dtype)
+        constant = self._family.log_constant(self.degrees) - scale.log()
+        absent = missing / (1.0 - missing) * (-best - constant).exp()
         return (share / (share.sum(1, keepdim=True) + absent)).detach()
-
-    def _log_constant(self) -> Tensor:
-        """Return the normalising constant that the scores leave out."""
-        if self.noise == "gaussian":
-            constant = -0.5 * math.log(2.0 * math.pi)
-        elif self.noise == "laplace":
-            constant = -math.log(2.0)
-        else:
-            half = 0.5 * self.degrees
-            constant = math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(self.degrees * math.pi)
-        return constant - self.scale.log()
 
     def _row_losses(self, prediction: Tensor, values: Tensor, weights: Tensor) -> Tensor:
         if self._may_miss:
@@ -172,13 +150,13 @@ class PosteriorLoss(CandidateLoss):
             return
         found = self._mean_spread(prediction, values, weights, importance)
         scale = self.scale.to(values.dtype)
-        before = scale if self.noise == "laplace" else scale * scale
+        before = scale * scale if self._family.squared else scale
         # A batch without weight, or one whose predictions have diverged (NaN or infinity), changes nothing.
         found = torch.where(torch.isfinite(found), found, before)
         if self._learns_missing and own:
             # Given weights sum to one, and say nothing about it.
             missing = self.missing.to(values.dtype)
-            share = (1.0 - self._mean(weights.sum(1), importance)).clamp(0.0, _MOST_MISSING)
+            share = (1.0 - self._mean(weights.sum(1), importance)).clamp(0.0, MOST_MISSING)
             share = torch.where(torch.isfinite(share), share, missing)
             self.missing.copy_(missing + self.momentum * (share - missing))
         self.scale.copy_(self._scale_of(before + self.momentum * (found - before)))
@@ -186,15 +164,7 @@ class PosteriorLoss(CandidateLoss):
     def _mean_spread(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None) -> Tensor:
         """Return the weighted mean of the rows' part in the next scale, or in its square."""
         residual = torch.where(weights != 0, prediction[:, None] - values, 0.0)
-        if self.noise == "laplace":
-            parts = residual.abs()
-        elif self.noise == "gaussian":
-            parts = residual * residual
-        else:
-            # (ν + 1) r² / (ν + (r/σ)²), written so that a huge residual does not overflow.
-            scale = self.scale.to(values.dtype)
-            ratio = residual / scale
-            parts = (self.degrees + 1.0) * scale * scale / (1.0 + self.degrees / (ratio * ratio))
+        parts = self._family.torch_spread(residual, self.scale.to(values.dtype), self.degrees)
         spread = self._mean((weights * parts).sum(1), importance)
         return spread / self._mean(weights.sum(1), importance) if self._may_miss else spread
 
@@ -208,7 +178,7 @@ class PosteriorLoss(CandidateLoss):
         return both[0] / both[1]
 
     def _scale_of(self, spread: Tensor) -> Tensor:
-        scale = spread if self.noise == "laplace" else spread.sqrt()
+        scale = spread.sqrt() if self._family.squared else spread
         return scale.clamp(min=max(NARROWEST * self.initial_scale, torch.finfo(self.scale.dtype).tiny))
 
 

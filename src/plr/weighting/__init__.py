@@ -5,12 +5,13 @@ Every one is a softmax of (log prior + score); they differ in the score alone. `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pkgutil
+from importlib import import_module
 
 from plr._parameters import resolve
 from plr.errors import ParameterError
 from plr.weighting.average import Average
-from plr.weighting.base import Weighting, WeightingCode
+from plr.weighting.base import WEIGHTINGS, Weighting, WeightingCode
 from plr.weighting.custom import Custom
 from plr.weighting.identification import Identify
 from plr.weighting.posterior import Posterior
@@ -32,13 +33,10 @@ __all__ = [
     "weigh",
 ]
 
-WEIGHTINGS: dict[str, Callable[[], Weighting]] = {
-    "average": Average,
-    "identification": Identify,
-    "posterior": Posterior,
-    "progressive": Progressive,
-}
-"""Weightings that go by a name."""
+# A weighting registers its name when its file is imported.
+for _module in pkgutil.iter_modules(__path__):
+    if not _module.name.startswith("_"):
+        import_module(f"{__name__}.{_module.name}")
 
 
 def get_weighting(weighting: object) -> Weighting:

@@ -21,16 +21,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import (
-    AVERAGE,
-    CUSTOM,
-    MISSING,
-    POSTERIOR,
-    PROGRESSIVE,
-    SCALE,
-    STUDENT,
-    Formula,
-)
+from plr._codes import CUSTOM, EVEN, MISSING, NEGLIGIBLE, NO_NOISE, SCALE, SMALLEST_PRIOR, STUDENT, Formula
 from plr._jit import inlined, jit
 from plr._vectors import (
     DOUBLES,
@@ -44,12 +35,16 @@ from plr._vectors import (
     total,
 )
 from plr.weighting._losses import curvature_of, loss_of, slope_of
-from plr.weighting._noise import FAINT, log_constant, student_density, student_shares
-from plr.weighting._scores import NO_BELIEF, fill_scores, has_vector_score, score_of, share_of
+from plr.weighting._noise import UNDERFLOWN, log_constant, student_density, student_shares
+from plr.weighting._scores import fill_scores, score_of, share_of
 
 __all__ = ["evaluate", "may_miss", "row"]
 
 Floats = NDArray[np.float64]
+
+# As far as the compiled exponential goes. Scores so far below the best may count where there is a prior, because the
+# best may belong to a candidate hardly believed in.
+_LOWEST = -708.0
 
 
 @inlined
@@ -66,24 +61,23 @@ def _fill_and_find_best(
     at: int,
 ) -> float:
     """Write the scores of a row's candidates into ``weights`` and return the highest of those that may be true."""
-    plain = has_vector_score(formula)
-    if not plain:
+    if not formula.by_vectors:
         fill_scores(formula, prediction, values, start, stop, state, weights, at)
     size = stop - start
     nothing = splat(-np.inf)
     best = nothing
     for j in range(0, size, DOUBLES):
-        if plain:
+        if formula.by_vectors:
             residual = splat(prediction) - load_some(values, start + j, stop, 0.0)
             score = score_of(formula, residual, state)
         else:
             score = load_some(weights, at + j, at + size, 0.0)
-        if formula.weighting == POSTERIOR and log_q.size > 0:
+        if formula.noise != NO_NOISE and log_q.size > 0:
             score = score - load_some(log_q, start + j, stop, 0.0)
         store_some(weights, at + j, at + size, score)
         if prior.size > 0:
             believed = load_some(prior, start + j, stop, 0.0)
-            score = choose_above(splat(NO_BELIEF), believed, nothing, score)
+            score = choose_above(splat(SMALLEST_PRIOR), believed, nothing, score)
         score = first_lanes(size - j, score, nothing)
         best = choose_above(best, score, best, score)
     return highest(best)
@@ -101,21 +95,22 @@ def _softmax_shares(
     state: Floats,
     weights: Floats,
     at: int,
-) -> float:
-    """Write prior · exp(score), or all for the highest score, and return the sum."""
+    lowest: float,
+) -> tuple[float, float]:
+    """Write prior · exp(score - best), or all for the highest score, and return the sum and the best score."""
     size = stop - start
     has_prior = prior.size > 0
     zero, believed = splat(0.0), splat(1.0)
-    best = splat(_fill_and_find_best(formula, prediction, values, prior, log_q, start, stop, state, weights, at))
+    best = _fill_and_find_best(formula, prediction, values, prior, log_q, start, stop, state, weights, at)
     sums = zero
     for j in range(0, size, DOUBLES):
         score = load_some(weights, at + j, at + size, -np.inf)
         if has_prior:
             believed = load_some(prior, start + j, stop, 0.0)
-        share = first_lanes(size - j, share_of(formula, score, best, has_prior, believed), zero)
+        share = first_lanes(size - j, share_of(formula, score, splat(best), lowest, has_prior, believed), zero)
         store_some(weights, at + j, at + size, share)
         sums += share
-    return total(sums)
+    return total(sums), best
 
 
 @inlined
@@ -128,7 +123,7 @@ def _given_shares(given: Floats, start: int, stop: int, weights: Floats, at: int
         share = one
         if given.size > 0:
             share = load_some(given, start + j, stop, 0.0)
-            share = choose_above(splat(NO_BELIEF), share, zero, share)
+            share = choose_above(splat(SMALLEST_PRIOR), share, zero, share)
         share = first_lanes(size - j, share, zero)
         store_some(weights, at + j, at + size, share)
         sums += share
@@ -157,9 +152,9 @@ def _reduce(
         for j in range(stop - start):
             weight = weights[at + j] * scale
             if weight != 0.0:
-                cost += weight * formula.value(prediction, values[start + j])
-                slope += weight * formula.derivative(prediction, values[start + j])
-                bend += weight * formula.curvature(prediction, values[start + j])
+                cost += weight * formula.value(prediction, values[start + j], formula.number)
+                slope += weight * formula.derivative(prediction, values[start + j], formula.number)
+                bend += weight * formula.curvature(prediction, values[start + j], formula.number)
         return cost, slope, bend, scale
     zero = splat(0.0)
     value, gradient, hessian = zero, zero, zero
@@ -176,11 +171,11 @@ def _reduce(
 @inlined
 def may_miss(formula: Formula, state: Floats) -> bool:
     """Return whether the truth may be missing from a row. To be asked once, not for every row."""
-    return formula.weighting == POSTERIOR and state[MISSING] > 0.0
+    return formula.noise != NO_NOISE and state[MISSING] > 0.0
 
 
 @jit
-def _shares_if_there(
+def _shares_with_missing_truth(
     formula: Formula,
     prediction: float,
     values: Floats,
@@ -194,22 +189,10 @@ def _shares_if_there(
 ) -> float:
     """Write the shares of candidates where the truth may be missing, parts of their sum with its absence; return 1."""
     size = stop - start
-    has_prior = prior.size > 0
-    best = _fill_and_find_best(formula, prediction, values, prior, log_q, start, stop, state, weights, at)
+    shares, best = _softmax_shares(formula, prediction, values, prior, log_q, start, stop, state, weights, at, _LOWEST)
     # Here constants count: what the candidates' densities add up to is held against a number.
-    missing = state[MISSING]
-    constant = log_constant(formula.first, formula.second, state[SCALE])
-    shares = missing / (1.0 - missing) * math.exp(-best - constant)
-    for j in range(size):
-        believed = prior[start + j] if has_prior else 1.0 / size
-        if believed < NO_BELIEF or weights[at + j] == -np.inf:
-            share = 0.0
-        elif weights[at + j] == best:
-            share = believed
-        else:
-            share = believed * math.exp(weights[at + j] - best)
-        weights[at + j] = share
-        shares += share
+    missing = state[MISSING] / (1.0 - state[MISSING]) * (1.0 if prior.size > 0 else size)
+    shares += missing * math.exp(-best - log_constant(formula.noise, formula.degrees, state[SCALE]))
     # Divided here, not by the caller: beside an infinite sum a share is nothing, however large its loss.
     for j in range(size):
         weights[at + j] /= shares
@@ -231,24 +214,19 @@ def _fill_shares(
     at: int,
 ) -> float:
     """Write the candidates' shares and return what they have to be divided by."""
-    code = formula.weighting
     if incomplete:
-        return _shares_if_there(formula, prediction, values, prior, log_q, start, stop, state, weights, at)
+        return _shares_with_missing_truth(formula, prediction, values, prior, log_q, start, stop, state, weights, at)
     if stop - start == 1:
         return _given_shares(prior[:0], start, stop, weights, at)
-    if _is_even(formula):
+    if formula.shares == EVEN:
         return _given_shares(prior, start, stop, weights, at)
-    if code == POSTERIOR and formula.first == STUDENT and log_q.size == 0:
+    if formula.noise == STUDENT and log_q.size == 0:
         shares = student_shares(formula, prediction, values, prior, start, stop, state, weights, at)
-        if shares > FAINT:
+        if shares > UNDERFLOWN:
             return shares
-    return _softmax_shares(formula, prediction, values, prior, log_q, start, stop, state, weights, at)
-
-
-@inlined
-def _is_even(formula: Formula) -> bool:
-    """Return whether shares are the prior's."""
-    return formula.weighting == AVERAGE or (formula.weighting == PROGRESSIVE and formula.second == 0.0)
+    lowest = _LOWEST if prior.size > 0 else NEGLIGIBLE
+    shares, _ = _softmax_shares(formula, prediction, values, prior, log_q, start, stop, state, weights, at, lowest)
+    return shares
 
 
 @inlined
@@ -277,23 +255,24 @@ def _short_row(
     residual = splat(prediction) - load_some(values, start, stop, 0.0)
     if size == 1:
         share = one
-    elif _is_even(formula):
-        share = choose_above(splat(NO_BELIEF), believed, zero, believed)
-    elif formula.weighting == POSTERIOR and formula.first == STUDENT and log_q.size == 0 and formula.second == 3.0:
+    elif formula.shares == EVEN:
+        share = choose_above(splat(SMALLEST_PRIOR), believed, zero, believed)
+    elif formula.noise == STUDENT and log_q.size == 0 and formula.degrees == 3.0:
         share = believed * student_density(formula, residual, state)
-    elif has_vector_score(formula):
+    elif formula.by_vectors:
         score = score_of(formula, residual, state)
-        if formula.weighting == POSTERIOR and log_q.size > 0:
+        if formula.noise != NO_NOISE and log_q.size > 0:
             score = score - load_some(log_q, start, stop, 0.0)
         possible = first_lanes(size, score, nothing)
         if has_prior:
-            possible = choose_above(splat(NO_BELIEF), believed, nothing, possible)
-        share = share_of(formula, score, splat(highest(possible)), has_prior, believed)
+            possible = choose_above(splat(SMALLEST_PRIOR), believed, nothing, possible)
+        lowest = _LOWEST if has_prior else NEGLIGIBLE
+        share = share_of(formula, score, splat(highest(possible)), lowest, has_prior, believed)
     else:
         return 0.0, 0.0, 0.0, 0.0
     share = first_lanes(size, share, zero)
     shares = total(share)
-    if shares <= FAINT:
+    if shares <= UNDERFLOWN:
         return 0.0, 0.0, 0.0, 0.0
     scale = 1.0 / shares
     store_some(weights, at, at + size, share * splat(scale))

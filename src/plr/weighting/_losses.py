@@ -1,52 +1,53 @@
-"""Pointwise losses on vectors of residuals, as `plr.losses` defines them; a user's own loss has no vector form."""
+"""The losses of `plr.losses` that have a vector form, joined into one compiled choice by their codes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from plr._codes import ABSOLUTE, SQUARED, Formula
+import numpy as np
+
+from plr._codes import CUSTOM, Formula
 from plr._jit import inlined
-from plr._vector_math import at_least
-from plr._vectors import choose_above, magnitude, splat
+from plr._vectors import splat
+from plr.losses import LOSSES, Loss
 
-__all__ = ["curvature_of", "loss_of", "slope_of"]
+__all__ = ["curvature_of", "loss_code", "loss_of", "root_of", "slope_of"]
 
-# The absolute loss has unbounded curvature at zero; a residual below this counts as this.
-_KINK = 1e-8
-
-
-@inlined
-def loss_of(formula: Formula, residual: Any) -> Any:
-    """Return what residuals cost under a loss that is not the user's own."""
-    if formula.loss == SQUARED:
-        return residual * residual
-    length = magnitude(residual)
-    if formula.loss == ABSOLUTE:
-        return length
-    half, delta = splat(0.5), splat(formula.delta)
-    return choose_above(length, delta, delta * (length - half * delta), half * length * length)
+_COMPILED = [loss for loss in LOSSES.values() if loss.vector_form and loss.__module__.startswith("plr.")]
 
 
-@inlined
-def slope_of(formula: Formula, residual: Any) -> Any:
-    """Return the derivative of `loss_of`."""
-    zero, one, two = splat(0.0), splat(1.0), splat(2.0)
-    if formula.loss == SQUARED:
-        return two * residual
-    if formula.loss == ABSOLUTE:
-        return choose_above(residual, zero, one, choose_above(zero, residual, zero - one, zero))
-    delta = splat(formula.delta)
-    inside = choose_above(residual, delta, delta, residual)
-    return choose_above(zero - delta, residual, zero - delta, inside)
+def _functions(loss: type[Loss]) -> tuple[Any, ...]:
+    return loss.vector_form, loss.value, loss.derivative, loss.curvature
+
+
+_CODES = {_functions(loss): code for code, loss in enumerate(_COMPILED, start=1)}
+
+
+def loss_code(loss: Loss) -> int:
+    """Return the code of a loss; CUSTOM where its functions, or some of them, are not compiled here."""
+    return _CODES.get(_functions(type(loss)), CUSTOM)
 
 
 @inlined
-def curvature_of(formula: Formula, residual: Any) -> Any:
-    """Return the curvature of the tightest quadratic bound of `loss_of`."""
-    if formula.loss == SQUARED:
-        return splat(2.0)
-    length = magnitude(residual)
-    if formula.loss == ABSOLUTE:
-        return splat(1.0) / at_least(length, splat(_KINK))
-    delta = splat(formula.delta)
-    return choose_above(length, delta, delta / length, splat(1.0))
+def _unknown(_formula: Formula, _residual: Any) -> Any:
+    return splat(np.nan)
+
+
+def _either(code: int, this: Any, otherwise: Any) -> Any:
+    @inlined
+    def choose(formula: Formula, residual: Any) -> Any:
+        if formula.loss == code:
+            return this(residual, formula.number)
+        return otherwise(formula, residual)
+
+    return choose
+
+
+# Compiled functions of (formula, residual): the loss, its derivative, its curvature and its square root.
+loss_of = slope_of = curvature_of = root_of = _unknown
+for _code, _loss in reversed(list(enumerate(_COMPILED, start=1))):
+    _form = _loss.vector_form()
+    loss_of = _either(_code, _form.value, loss_of)
+    slope_of = _either(_code, _form.derivative, slope_of)
+    curvature_of = _either(_code, _form.curvature, curvature_of)
+    root_of = _either(_code, _form.root, root_of)

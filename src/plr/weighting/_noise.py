@@ -1,7 +1,8 @@
 """Noise around predictions: densities, the evidence of a row's candidates, and the learned scale.
 
-A posterior formula's ``first`` is the noise family, its ``second`` the degrees of freedom of Student's t; the scale is
-in the learned state, and so is the share of rows whose truth is missing.
+The noise family and the degrees of freedom of Student's t are a posterior formula's ``noise`` and ``degrees``; the
+scale is in the learned state, and so is the share of rows whose truth is missing. A family that is not known has no
+density: everything that is computed from it is NaN.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import GAUSSIAN, LAPLACE, LOWEST, MISSING, SCALE, STUDENT, Formula
+from plr._codes import GAUSSIAN, LAPLACE, LOWEST, MISSING, MOST_MISSING, SCALE, STUDENT, Formula
 from plr._jit import inlined, jit
 from plr._vectors import DOUBLES, first_lanes, lane, load_some, magnitude, splat, store_some, total
 
 __all__ = [
-    "FAINT",
+    "UNDERFLOWN",
     "evidence",
     "log_constant",
     "log_densities",
@@ -35,13 +36,11 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 # Where a row's densities sum to less than this, some may have underflowed that matter; logarithms then take over.
-FAINT = 1e-250
-# A learned share of rows without their truth goes no higher: beyond it the model explains too little to be believed.
-_MOST_MISSING = 0.5
+UNDERFLOWN = 1e-250
 
 
 @inlined
-def log_density(family: float, degrees: float, scale: float, residual: float) -> float:
+def log_density(family: int, degrees: float, scale: float, residual: float) -> float:
     """Return the log density of a residual under the noise family, its normalising constant left out.
 
     The constant depends on the scale alone, so weights do not need it; `log_constant` has it.
@@ -51,33 +50,39 @@ def log_density(family: float, degrees: float, scale: float, residual: float) ->
         return -0.5 * ratio * ratio
     if family == LAPLACE:
         return -abs(ratio)
-    return -0.5 * (degrees + 1.0) * math.log1p(ratio * ratio / degrees)
+    if family == STUDENT:
+        return -0.5 * (degrees + 1.0) * math.log1p(ratio * ratio / degrees)
+    return np.nan
 
 
 @jit
-def log_constant(family: float, degrees: float, scale: float) -> float:
+def log_constant(family: int, degrees: float, scale: float) -> float:
     """Return the normalising constant that `log_density` leaves out."""
     if family == GAUSSIAN:
         return -math.log(scale) - 0.5 * math.log(2.0 * math.pi)
     if family == LAPLACE:
         return -math.log(2.0 * scale)
-    half = 0.5 * degrees
-    return math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(degrees * math.pi) - math.log(scale)
+    if family == STUDENT:
+        half = 0.5 * degrees
+        return math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(degrees * math.pi) - math.log(scale)
+    return np.nan
 
 
 @inlined
 def log_densities(formula: Formula, residual: Any, state: Floats) -> Any:
     """Return `log_density` of a vector of residuals, under any family but Student's t."""
     ratio = residual / splat(state[SCALE])
-    if formula.first == GAUSSIAN:
+    if formula.noise == GAUSSIAN:
         return splat(-0.5) * ratio * ratio
-    return splat(0.0) - magnitude(ratio)
+    if formula.noise == LAPLACE:
+        return splat(0.0) - magnitude(ratio)
+    return splat(np.nan)
 
 
 @inlined
 def student_density(formula: Formula, residual: Any, state: Floats) -> Any:
     """Return Student's density of a vector of residuals at three degrees of freedom, constants left out."""
-    ratio = residual * splat(1.0 / (state[SCALE] * math.sqrt(formula.second)))
+    ratio = residual * splat(1.0 / (state[SCALE] * math.sqrt(formula.degrees)))
     base = splat(1.0) + ratio * ratio
     return splat(1.0) / (base * base)
 
@@ -101,16 +106,16 @@ def student_shares(
     size = stop - start
     zero = splat(0.0)
     sums = zero
-    if formula.second != 3.0:
-        power = -0.5 * (formula.second + 1.0)
-        narrow = splat(1.0 / (state[SCALE] * math.sqrt(formula.second)))
+    if formula.degrees != 3.0:
+        power = -0.5 * (formula.degrees + 1.0)
+        narrow = splat(1.0 / (state[SCALE] * math.sqrt(formula.degrees)))
         for j in range(size):
             # Vectors, though each holds one number: plain sums may be taken in another order where arrays happen to
             # lie close together, and the last bits would depend on it.
             ratio = (splat(prediction) - splat(values[start + j])) * narrow
             weights[at + j] = lane(splat(1.0) + ratio * ratio) ** power
     for j in range(0, size, DOUBLES):
-        if formula.second == 3.0:
+        if formula.degrees == 3.0:
             residual = splat(prediction) - load_some(values, start + j, stop, 0.0)
             share = student_density(formula, residual, state)
         else:
@@ -136,13 +141,13 @@ def row_spread(
 ) -> float:
     """Return the row's part in the posterior's next scale: the mean over rows is the new scale or its square."""
     sums = splat(0.0)
-    degrees, one = splat(formula.second), splat(1.0)
+    degrees, one = splat(formula.degrees), splat(1.0)
     narrow = splat(1.0 / state[SCALE])
     for j in range(0, stop - start, DOUBLES):
         weight = load_some(weights, at + j, at + stop - start, 0.0)
         residual = splat(prediction) - load_some(values, start + j, stop, 0.0)
-        part = magnitude(residual) if formula.first == LAPLACE else residual * residual
-        if formula.first == STUDENT:
+        part = magnitude(residual) if formula.noise == LAPLACE else residual * residual
+        if formula.noise == STUDENT:
             ratio = residual * narrow
             part = part * ((degrees + one) / (degrees + ratio * ratio))
         sums += weight * part
@@ -152,7 +157,7 @@ def row_spread(
 @jit
 def next_scale(formula: Formula, mean_spread: float, state: Floats) -> float:
     """Turn the mean of `row_spread` into the scale of the next round."""
-    if formula.first == LAPLACE:
+    if formula.noise == LAPLACE:
         return max(mean_spread, state[LOWEST])
     return max(math.sqrt(mean_spread), state[LOWEST])
 
@@ -169,7 +174,7 @@ def row_total(weights: Floats, at: int, size: int) -> float:
 @jit
 def next_missing(mean_total: float) -> float:
     """Turn the mean of `row_total` into the next round's share of rows whose truth is missing."""
-    return min(max(1.0 - mean_total, 0.0), _MOST_MISSING)
+    return min(max(1.0 - mean_total, 0.0), MOST_MISSING)
 
 
 @inlined
@@ -188,16 +193,16 @@ def row_evidence(
     """Return log Σ_j prior_j · p(y_j | prediction) / q(y_j), the constant of p left out; ``weights`` is scratch."""
     has_prior = prior.size > 0
     has_density = log_q.size > 0
-    if formula.first == STUDENT and not has_density:
+    if formula.noise == STUDENT and not has_density:
         shares = student_shares(formula, prediction, values, prior, start, stop, state, weights, at)
-        if shares > FAINT:
+        if shares > UNDERFLOWN:
             return math.log(shares) if has_prior else math.log(shares / (stop - start))
     best = -np.inf
     shares = 0.0
     for j in range(start, stop):
         if has_prior and prior[j] == 0.0:
             continue
-        score = log_density(formula.first, formula.second, state[SCALE], prediction - values[j])
+        score = log_density(formula.noise, formula.degrees, state[SCALE], prediction - values[j])
         if has_density:
             score -= log_q[j]
         if has_prior:
@@ -230,7 +235,7 @@ def evidence(
 
     Where a share ε of the rows may lack their truth, a row's evidence is (1 - ε) · Σ_j prior_j · p / q + ε.
     """
-    constant = log_constant(formula.first, formula.second, state[SCALE])
+    constant = log_constant(formula.noise, formula.degrees, state[SCALE])
     missing = state[MISSING]
     for i in range(predictions.size):
         start = offsets[i]

@@ -1,4 +1,4 @@
-"""Scores of candidates: what tells the weightings apart, and how scores become shares."""
+"""Scores of candidates: the weightings joined into one compiled choice by their codes, and how scores become shares."""
 
 from __future__ import annotations
 
@@ -7,47 +7,84 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import CUSTOM, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SCALE, SQUARED, STUDENT, Formula
-from plr._jit import inlined
+from plr._codes import CUSTOM, HIGHEST, NO_NOISE, SCALE, SMALLEST_PRIOR, Formula
+from plr._jit import inlined, with_arguments
 from plr._vector_math import exponential
-from plr._vectors import choose_above, choose_equal, lane, magnitude, root, splat
-from plr.weighting._losses import loss_of
+from plr._vectors import choose_above, choose_equal, lane, splat
+from plr.weighting._losses import loss_of, root_of
 from plr.weighting._noise import log_densities, log_density
+from plr.weighting.base import WEIGHTINGS, Weighting
 
-__all__ = ["NO_BELIEF", "fill_scores", "has_vector_score", "score_of", "share_of"]
+__all__ = ["fill_scores", "score_code", "score_of", "share_of"]
 
 Floats = NDArray[np.float64]
 
-# A score this far below the row's best adds nothing to a float64 sum.
-_NEGLIGIBLE = -50.0
-# The same where there is a prior: the best score may belong to a candidate hardly believed in.
-_NEGLIGIBLE_WITH_PRIOR = -708.0
-# A prior below this counts as zero: its reciprocal, which a lone candidate's share is multiplied by, would overflow.
-NO_BELIEF = 1e-290
-# Powers of a tiny loss overflow; a score is cut here, where differences still are finite.
-_HIGHEST_SCORE = 1e300
+# Of a compiled score: prediction, value, loss and two numbers.
+_ARGUMENTS = 5
+
+_COMPILED = [
+    weighting
+    for weighting in WEIGHTINGS.values()
+    if weighting.vector_form and weighting.score and weighting.__module__.startswith("plr.")
+]
+
+
+def _functions(weighting: type[Weighting]) -> tuple[Any, ...]:
+    return weighting.vector_form, weighting.score
+
+
+_CODES = {_functions(weighting): code for code, weighting in enumerate(_COMPILED, start=1)}
+
+
+def score_code(weighting: Weighting) -> int:
+    """Return the code of a weighting's score; CUSTOM where it is not compiled here."""
+    return _CODES.get(_functions(type(weighting)), CUSTOM)
+
+
+@inlined
+def _unknown_vectors(_formula: Formula, _residual: Any) -> Any:
+    return splat(np.nan)
+
+
+@inlined
+def _pointer(formula: Formula, prediction: float, value: float, loss: float) -> float:
+    if formula.weighting == CUSTOM:
+        return formula.score(prediction, value, loss, formula.first, formula.second)
+    return np.nan
+
+
+def _either_vectors(code: int, this: Any, otherwise: Any) -> Any:
+    @inlined
+    def choose(formula: Formula, residual: Any) -> Any:
+        if formula.weighting == code:
+            return this(formula, residual)
+        return otherwise(formula, residual)
+
+    return choose
+
+
+def _either(code: int, this: Any, otherwise: Any) -> Any:
+    @inlined
+    def choose(formula: Formula, prediction: float, value: float, loss: float) -> float:
+        if formula.weighting == code:
+            return this(prediction, value, loss, formula.first, formula.second)
+        return otherwise(formula, prediction, value, loss)
+
+    return choose
+
+
+_vector_score, _scalar_score = _unknown_vectors, _pointer
+for _code, _weighting in reversed(list(enumerate(_COMPILED, start=1))):
+    _vector_score = _either_vectors(_code, _weighting.vector_form(loss_of, root_of), _vector_score)
+    _scalar_score = _either(_code, inlined(with_arguments(_weighting.score, _ARGUMENTS, inlined)), _scalar_score)
 
 
 @inlined
 def score_of(formula: Formula, residual: Any, state: Floats) -> Any:
-    """Return the scores of candidates at ``residual``, where `has_vector_score`: the higher, the larger the share."""
-    if formula.weighting == POSTERIOR:
+    """Return the scores of candidates at ``residual``, for a formula ``by_vectors``."""
+    if formula.noise != NO_NOISE:
         return log_densities(formula, residual, state)
-    if formula.weighting == IDENTIFICATION:
-        return splat(0.0) - loss_of(formula, residual)
-    # The root of a square is at hand without either.
-    length = magnitude(residual) if formula.loss == SQUARED else root(loss_of(formula, residual))
-    score = splat(formula.second) / length
-    return choose_above(score, splat(_HIGHEST_SCORE), splat(_HIGHEST_SCORE), score)
-
-
-@inlined
-def has_vector_score(formula: Formula) -> bool:
-    """Return whether `score_of` knows the scores, or they must be made one by one."""
-    code = formula.weighting
-    if code == CUSTOM or formula.loss == CUSTOM:
-        return False
-    return not ((code == PROGRESSIVE and formula.first != 0.5) or (code == POSTERIOR and formula.first == STUDENT))
+    return _vector_score(formula, residual)
 
 
 @inlined
@@ -62,36 +99,29 @@ def fill_scores(
     at: int,
 ) -> None:
     """Write the scores of a row's candidates into ``weights``, one after the other."""
-    code = formula.weighting
-    if code == POSTERIOR:
+    if formula.noise != NO_NOISE:
         scale = state[SCALE]
         for j in range(stop - start):
-            weights[at + j] = log_density(formula.first, formula.second, scale, prediction - values[start + j])
+            weights[at + j] = log_density(formula.noise, formula.degrees, scale, prediction - values[start + j])
         return
     for j in range(stop - start):
         value = values[start + j]
         if formula.loss == CUSTOM:
-            cost = formula.value(prediction, value)
+            cost = formula.value(prediction, value, formula.number)
         else:
             cost = lane(loss_of(formula, splat(prediction - value)))
-        if code == IDENTIFICATION:
-            score = -cost
-        elif code == PROGRESSIVE:
-            score = min(formula.second * cost ** (-formula.first), _HIGHEST_SCORE)
-        else:
-            score = formula.score(prediction, value, cost)
-        weights[at + j] = score
+        weights[at + j] = _scalar_score(formula, prediction, value, cost)
 
 
 @inlined
-def share_of(formula: Formula, score: Any, best: Any, has_prior: bool, prior: Any) -> Any:
-    """Return prior · exp(score - best), or all for the best score, of candidates."""
+def share_of(formula: Formula, score: Any, best: Any, lowest: float, has_prior: bool, prior: Any) -> Any:
+    """Return prior · exp(score - best), or all for the best score, of candidates; nothing below ``lowest``."""
     zero, one = splat(0.0), splat(1.0)
     share = zero
-    if formula.weighting != IDENTIFICATION:
-        share = exponential(score - best, _NEGLIGIBLE_WITH_PRIOR if has_prior else _NEGLIGIBLE)
+    if formula.shares != HIGHEST:
+        share = exponential(score - best, lowest)
     # Asked for the score and not the distance, because the difference of two infinite scores is no number.
     share = choose_equal(score, best, one, share)
     if has_prior:
-        share = choose_above(splat(NO_BELIEF), prior, zero, share * prior)
+        share = choose_above(splat(SMALLEST_PRIOR), prior, zero, share * prior)
     return share

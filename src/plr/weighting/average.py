@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from plr._codes import AVERAGE
+from typing import Any
+
 from plr.weighting.base import Weighting, WeightingCode
 
 __all__ = ["Average"]
 
 
-class Average(Weighting):
+class Average(Weighting, name="average"):
     """Weigh all candidates of a row alike, or by their prior.
 
     With the squared loss this is the paper's AVGL-MSE, with ``absolute`` AVGL-MAE, with ``huber`` AVGL-Huber:
@@ -24,5 +25,10 @@ class Average(Weighting):
     """
 
     def encode(self) -> WeightingCode:
-        """Return the checked weighting as codes and numbers."""
-        return WeightingCode(AVERAGE)
+        """Check the parameters and return what the formula has to know."""
+        return WeightingCode(even=True)
+
+    @staticmethod
+    def torch_score(prediction: Any, value: Any, loss: Any) -> Any:  # noqa: ARG004
+        """Return the same score for all."""
+        return value.new_zeros(value.shape)

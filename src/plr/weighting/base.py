@@ -1,34 +1,65 @@
-"""What a weighting is: an unchanging object with parameters that says what the compiled formula needs to know."""
+"""What a weighting is: an unchanging object with parameters that owns its score in all forms that plr computes in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from plr._codes import NO_NOISE
+from plr._parameters import register
 from plr.candidates import CandidateSets
 from plr.weighting.false_labels import FalseLabelDensity
 
-__all__ = ["Weighting", "WeightingCode"]
+__all__ = ["WEIGHTINGS", "Weighting", "WeightingCode"]
+
+WEIGHTINGS: dict[str, type[Weighting]] = {}
+"""Weightings that go by a name."""
 
 
 class WeightingCode(NamedTuple):
-    """A weighting as the compiled formula knows it."""
+    """A weighting's checked parameters as the formula takes them."""
 
-    code: int
-    first: float = 0.0
-    second: float = 0.0
-    score: Callable[..., float] | None = None
+    numbers: tuple[float, ...] = ()
+    """What the score takes beside prediction, value and loss; two at most."""
+    even: bool = False
+    """Whether shares are the prior's, whatever the prediction."""
+    by_vectors: bool = False
+    """Whether ``vector_form`` holds for these parameters."""
+    noise: int = NO_NOISE
+    """The posterior's noise family, whose log density is the score."""
+    degrees: float = 0.0
     missing: float = 0.0
     """The share of rows whose truth is missing, to begin with."""
     learns_missing: bool = False
 
 
 class Weighting(BaseEstimator):
-    """Base of the weightings."""
+    """Base of the weightings.
+
+    A weighting is a class with a name, ``class Boltzmann(Weighting, name="boltzmann")``, and these functions, as static
+    methods. ``numbers`` are those that `encode` returns, two at most; the weights are prior · exp(score), normalised.
+
+    - ``score(prediction, value, loss, *numbers)``: a function of floats that Numba can compile. Kernels call it through
+      a pointer, which takes about 10 ns a candidate.
+    - ``torch_score(prediction, value, loss, *numbers)``, the same of tensors; ``torch_score = score`` where the score
+      uses nothing but arithmetic. Without it `plr.torch`, the module learner and the GPU stack refuse the weighting.
+    - ``vector_form(loss, root)``, for plr's own alone: a compiled function of (formula, residual), vectors of
+      residuals, in place of the pointer; ``loss`` and ``root`` are functions of the same arguments that return the
+      loss and its square root.
+
+    The name is registered when the class is defined. The constructor's parameters are what a model file stores.
+    """
+
+    name: ClassVar[str] = ""
+    score: Any = None
+    torch_score: Any = None
+    vector_form: Any = None
+
+    takes_all: ClassVar[bool] = False
+    """Whether the candidate with the highest score gets all weight, in place of a softmax."""
 
     learns_scale = False
     """Whether the fit loop has to learn a noise scale for it."""
@@ -38,6 +69,12 @@ class Weighting(BaseEstimator):
 
     scale_by_row = False
     """Whether it asks for a noise scale of each row."""
+
+    def __init_subclass__(cls, name: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.name = name
+        if name:
+            register(WEIGHTINGS, name, cls)
 
     def density(
         self,
@@ -49,5 +86,5 @@ class Weighting(BaseEstimator):
         return None
 
     def encode(self) -> WeightingCode:
-        """Return the checked weighting as codes and numbers."""
-        raise NotImplementedError
+        """Check the parameters and return what the formula has to know."""
+        return WeightingCode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plr._codes import CUSTOM
 from plr.errors import ParameterError
 from plr.weighting.base import Weighting, WeightingCode
 
@@ -30,7 +29,7 @@ class Custom(Weighting):
         self.score = score
 
     def encode(self) -> WeightingCode:
-        """Return the checked weighting as codes and numbers."""
+        """Check the parameters and return what the formula has to know."""
         if not callable(self.score):
             raise ParameterError(f"Custom needs a function score(prediction, value, loss), got {self.score!r}.")
-        return WeightingCode(CUSTOM, score=self.score)
+        return WeightingCode()

@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import GAUSSIAN, LAPLACE, POSTERIOR, STUDENT
+from plr._codes import STUDENT
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError
 from plr.weighting.base import Weighting, WeightingCode
 from plr.weighting.false_labels import FalseLabelDensity, check_false_labels, fit_false_labels
+from plr.weighting.families import NOISES
 
-__all__ = ["NOISES", "Posterior"]
+__all__ = ["Posterior"]
 
-NOISES = ("gaussian", "laplace", "student")
 # Where a learned share of rows without their truth begins.
 _FIRST_MISSING = 0.05
 
 
-class Posterior(Weighting):
+class Posterior(Weighting, name="posterior"):
     """Weigh candidates by how probable it is that they are the truth.
 
     Where true labels scatter around the prediction with density p and false ones come from a density q,
@@ -119,9 +119,8 @@ class Posterior(Weighting):
         return fit_false_labels(self.false_labels, S, weights, sample_weight) if self.needs_density else None
 
     def encode(self) -> WeightingCode:
-        """Return the checked weighting as codes and numbers."""
-        codes = {"gaussian": GAUSSIAN, "laplace": LAPLACE, "student": STUDENT}
-        family = codes[check_choice("noise", self.noise, NOISES)]
+        """Check the parameters and return what the formula has to know."""
+        family = NOISES[check_choice("noise", self.noise, NOISES)].code
         degrees = check_number("Posterior's degrees", self.degrees, low=0.0, open_low=True)
         check_false_labels(self.false_labels)
         check_choice("Posterior's scale", self.scale, ("common", "row"))
@@ -129,4 +128,6 @@ class Posterior(Weighting):
         if learned and self.missing_truth != "learned":
             raise ParameterError(f"missing_truth must be a share of the rows or 'learned', got {self.missing_truth!r}.")
         missing = _FIRST_MISSING if learned else check_number("missing_truth", self.missing_truth, low=0.0, below=1.0)
-        return WeightingCode(POSTERIOR, float(family), degrees, None, missing, learned)
+        return WeightingCode(
+            by_vectors=family != STUDENT, noise=family, degrees=degrees, missing=missing, learns_missing=learned
+        )

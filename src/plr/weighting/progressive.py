@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from plr._codes import PROGRESSIVE
+from typing import Any
+
+from plr._codes import Formula
 from plr._parameters import check_number
 from plr.weighting.base import Weighting, WeightingCode
 
 __all__ = ["Progressive"]
 
+# Powers of a tiny loss overflow; a score is cut here, where differences still are finite.
+_HIGHEST_SCORE = 1e300
+_HIGHEST_SINGLE = 1e37
 
-class Progressive(Weighting):
+
+class Progressive(Weighting, name="progressive"):
     """Weigh candidates by a softmax of a negative power of their loss.
 
         w(x, y) = exp(β₂ · ℓ(f(x), y)^(−β₁)) / Σ_{y' ∈ S} exp(β₂ · ℓ(f(x), y')^(−β₁))
@@ -34,7 +40,36 @@ class Progressive(Weighting):
         self.beta2 = beta2
 
     def encode(self) -> WeightingCode:
-        """Return the checked weighting as codes and numbers."""
+        """Check the parameters and return what the formula has to know."""
         beta1 = check_number("Progressive's beta1", self.beta1, low=0.0, open_low=True)
         beta2 = check_number("Progressive's beta2", self.beta2, low=0.0, high=1e100)
-        return WeightingCode(PROGRESSIVE, beta1, beta2)
+        return WeightingCode((beta1, beta2), even=beta2 == 0.0, by_vectors=beta1 == 0.5)
+
+    @staticmethod
+    def score(prediction: float, value: float, loss: float, beta1: float, beta2: float) -> float:  # noqa: ARG004
+        """Return a candidate's score."""
+        return min(beta2 * loss ** (-beta1), _HIGHEST_SCORE)
+
+    @staticmethod
+    def torch_score(prediction: Any, value: Any, loss: Any, beta1: Any, beta2: Any) -> Any:  # noqa: ARG004
+        """Return candidates' scores; β₁ and β₂ are numbers or tensors."""
+        highest = _HIGHEST_SCORE if loss.element_size() == 8 else _HIGHEST_SINGLE
+        # The root is exact to the last bit but one; logarithm and exponential are not, and β₂ may be large.
+        if isinstance(beta1, float):
+            power = loss.rsqrt() if beta1 == 0.5 else loss ** (-beta1)
+        else:
+            power = loss.rsqrt().where(beta1 == 0.5, loss ** (-beta1))
+        return (beta2 * power.clamp(max=highest)).clamp(max=highest)
+
+    @staticmethod
+    def vector_form(loss: Any, root: Any) -> Any:  # noqa: ARG004
+        """Return the score of vectors of residuals, for β₁ = 1/2."""
+        from plr._jit import inlined
+        from plr._vectors import choose_above, splat
+
+        @inlined
+        def score(formula: Formula, residual: Any) -> Any:
+            found, highest = splat(formula.second) / root(formula, residual), splat(_HIGHEST_SCORE)
+            return choose_above(found, highest, highest, found)
+
+        return score

@@ -13,7 +13,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plr._codes import LOWEST, MISSING, NARROWEST, SCALE, STATE_SIZE, Formula
+from plr._codes import CUSTOM, EVEN, HIGHEST, LOWEST, MISSING, NARROWEST, NO_NOISE, SCALE, SOFTMAX, STATE_SIZE, Formula
 from plr._parameters import check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import LengthError, ParameterError
@@ -69,23 +69,35 @@ class Rule:
     """
 
     def __init__(self, weighting: Weighting, loss: Loss) -> None:
-        from plr._jit import compile_scalar, unused
+        from plr.weighting._losses import loss_code
+        from plr.weighting._scores import score_code
 
         self.weighting, self.loss = weighting, loss
-        weigh_by, lose_by = weighting.encode(), loss.encode()
+        found, numbers = weighting.encode(), loss.encode()
+        weigh_by, lose_by = score_code(weighting), loss_code(loss)
         self.learns_scale = weighting.learns_scale
-        self.may_miss, self.learns_missing = weigh_by.missing > 0.0, weigh_by.learns_missing
-        self._missing = float(weigh_by.missing)
+        self.may_miss, self.learns_missing = found.missing > 0.0, found.learns_missing
+        self._missing = float(found.missing)
+        shares = EVEN if found.even else HIGHEST if weighting.takes_all else SOFTMAX
+        first, second = (*found.numbers, 0.0, 0.0)[:2]
+        (number,) = (*numbers, 0.0)[:1]
+        needs_score = not found.even and found.noise == NO_NOISE and weigh_by == CUSTOM
+        score = _pointer(weighting, "score", 3 + len(found.numbers), 5, needs_score)
+        of_loss = (2 + len(numbers), 3, lose_by == CUSTOM)
+        functions = [_pointer(loss, name, *of_loss) for name in ("value", "derivative", "curvature")]
+        by_vectors = found.by_vectors and lose_by != CUSTOM and (weigh_by != CUSTOM or found.noise != NO_NOISE)
         self.formula = Formula(
-            int(weigh_by.code),
-            float(weigh_by.first),
-            float(weigh_by.second),
-            int(lose_by.code),
-            float(lose_by.delta),
-            compile_scalar(weigh_by.score, 3, "a weighting") if weigh_by.score else unused(3),
-            compile_scalar(lose_by.value, 2, "a loss") if lose_by.value else unused(2),
-            compile_scalar(lose_by.derivative, 2, "a loss's derivative") if lose_by.derivative else unused(2),
-            compile_scalar(lose_by.curvature, 2, "a loss's curvature") if lose_by.curvature else unused(2),
+            weigh_by,
+            shares,
+            bool(by_vectors),
+            float(first),
+            float(second),
+            int(found.noise),
+            float(found.degrees),
+            lose_by,
+            float(number),
+            score,
+            *functions,
         )
 
     def __reduce__(self) -> tuple[type[Rule], tuple[Weighting, Loss]]:
@@ -182,6 +194,26 @@ class Rule:
             mean /= met
         new[SCALE] = next_scale(self.formula, mean, state)
         return new
+
+
+def _pointer(owner: Weighting | Loss, name: str, arguments: int, wanted: int, needed: bool) -> object:
+    """Return one of a weighting's or loss's functions as a pointer of ``wanted`` floats, where kernels will call it."""
+    from plr._jit import compile_scalar, unused
+
+    function = getattr(owner, name)
+    if not needed:
+        return unused(wanted)
+    kind = "weighting" if isinstance(owner, Weighting) else "loss"
+    if function is None and name == "curvature":
+        function, arguments = _one, 2
+    if not callable(function):
+        raise ParameterError(f"The {kind} {type(owner).__name__} has no function {name!r} that kernels could call.")
+    role = f"a {kind}" if name in ("score", "value") else f"a {kind}'s {name}"
+    return compile_scalar(function, arguments, role, wanted)
+
+
+def _one(_prediction: float, _value: float) -> float:
+    return 1.0
 
 
 def row_sums(weights: Floats, S: CandidateSets) -> Floats:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from plr._codes import MISSING, SQUARED
+from plr._codes import MISSING
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
 from plr.folds import take_rows
 from plr.learners.gaussian_process.chain import Chain, Plan, Problem, run_chain
+from plr.losses import Squared
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.features import Encoding
 from plr.preprocessing.scaling import Affine
@@ -144,7 +145,7 @@ class GaussianProcess(Learner):
     def fit(self, task: Task) -> FittedGaussianProcess:
         """Run the chains."""
         self.check_weighting(task.rule.weighting)
-        if task.rule.formula.loss != SQUARED:
+        if not isinstance(task.rule.loss, Squared):
             raise ParameterError("GaussianProcess has the squared loss only; for others there are mlp and boosting.")
         if task.validation is not None:
             raise ParameterError("GaussianProcess has no epochs to choose from, and no use for validation rows.")

@@ -14,6 +14,16 @@ from plr._parameters import check_integer
 from plr.contracts import Report, Task
 from plr.errors import DivergenceError
 from plr.learners.module.data import MakeBatch, MapSource, PairRows, Source, StreamSource, TaskRows, peek
+from plr.learners.module.factories import (
+    Numbers,
+    check_trainable,
+    exclusive,
+    has_lazy_parameters,
+    make_criterion,
+    make_module,
+    make_optimizer,
+    make_scheduler,
+)
 from plr.learners.module.features import (
     FeatureReader,
     FeatureRows,
@@ -24,16 +34,6 @@ from plr.learners.module.features import (
 from plr.learners.module.fitted import FittedModule
 from plr.learners.module.forward import call_module, find_device, float_type, on_device
 from plr.learners.module.identity import describe, digest_arrays, digest_module
-from plr.learners.module.parts import (
-    Numbers,
-    check_trainable,
-    exclusive,
-    has_lazy_parameters,
-    make_criterion,
-    make_module,
-    make_optimizer,
-    make_scheduler,
-)
 from plr.learners.module.settings import Settings
 from plr.learners.module.training import Progress, Training, TrainingData
 from plr.losses import Loss, get_loss

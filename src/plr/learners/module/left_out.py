@@ -10,11 +10,11 @@ from plr.errors import ParameterError
 if TYPE_CHECKING:
     from plr.learners.module.learner import Module
 
-__all__ = ["LeftOut", "check_complete"]
+__all__ = ["MissingCode", "check_complete"]
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class MissingCode:
     """A parameter that was code when the model was saved, such as a function or a class.
 
     Attributes
@@ -28,7 +28,7 @@ class LeftOut:
 
 def check_complete(learner: Module) -> None:
     """Refuse to train with parameters that are missing since the learner comes from a model file."""
-    missing = {name: value for name, value in learner.get_params(deep=False).items() if isinstance(value, LeftOut)}
+    missing = {name: value for name, value in learner.get_params(deep=False).items() if isinstance(value, MissingCode)}
     if missing:
         listed = ", ".join(f"{name} ({value.what})" for name, value in missing.items())
         again = ", ".join(f"learner__{name}=..." for name in missing)

@@ -23,8 +23,8 @@ from plr.candidates import CandidateSets
 from plr.errors import CandidateError, DivergenceError
 from plr.learners.module.checkpoint import read_checkpoint, write_checkpoint
 from plr.learners.module.data import Source, TrainingBatch
+from plr.learners.module.factories import Numbers
 from plr.learners.module.forward import call_module, on_device
-from plr.learners.module.parts import Numbers
 from plr.learners.module.settings import Settings
 from plr.losses import Squared
 from plr.torch import CandidateLoss, PosteriorLoss

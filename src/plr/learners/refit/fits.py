@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
-from plr._codes import SQUARED
 from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.errors import ParameterError
 from plr.folds import columns_of, features_of, take_rows
 from plr.learners.refit.regressors import predictions, seeded_clone, tags_of, turn_of, weight_parameter
+from plr.losses import Squared
 from plr.weighting.rule import row_sums
 
 __all__ = ["Model", "WeightedFits", "draw_candidates", "trusted"]
@@ -65,7 +65,7 @@ class WeightedFits:
         self._regressor = regressor
         self._parameter = weight_parameter(regressor)
         # The weighted squared losses of several labels and the squared loss of their mean differ by a constant.
-        self._by_means = task.rule.formula.loss == SQUARED or bool((task.S.sizes == 1).all())
+        self._by_means = isinstance(task.rule.loss, Squared) or bool((task.S.sizes == 1).all())
         tags = tags_of(regressor)
         self._pairwise = tags is not None and bool(tags.input_tags.pairwise)
         reason = self._why_weights()

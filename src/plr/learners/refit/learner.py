@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from plr._codes import AVERAGE, PROGRESSIVE, SCALE
+from plr._codes import EVEN, SCALE
 from plr._parameters import check_choice, check_integer, check_number
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import DivergenceError, ParameterError
@@ -278,9 +278,7 @@ class _Rounds:
 
 def _are_fixed(task: Task) -> bool:
     """Return whether no prediction can move the weights."""
-    formula = task.rule.formula
-    even = formula.weighting == AVERAGE or (formula.weighting == PROGRESSIVE and formula.second == 0.0)
-    return even or (bool((task.S.sizes == 1).all()) and not task.rule.may_miss)
+    return task.rule.formula.shares == EVEN or (bool((task.S.sizes == 1).all()) and not task.rule.may_miss)
 
 
 def _rows_with_weight(task: Task) -> Rows | None:

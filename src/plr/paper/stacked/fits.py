@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import AVERAGE, SQUARED
+from plr.losses import Loss, Squared
+from plr.weighting import Average, Weighting
 
 __all__ = ["IDENTITY", "RELU", "RULES", "Layers", "StackedFit", "StackedResult", "Validation"]
 
@@ -82,12 +83,10 @@ class StackedFit:
         Of Adam.
     seed : int
         Decides the order of the rows. Fits with the same seed and number of rows see the same batches.
-    weighting, loss : int
-        Codes of `plr._codes`; the posterior's noise is Student's t.
-    first, second : float
-        The progressive weighting's beta1 and beta2; ``second`` is the posterior's degrees of freedom.
-    delta : float
-        Huber's.
+    weighting : Weighting
+        The posterior with Student's noise, or any with a ``torch_score``.
+    loss : Loss
+        Any with a ``torch_value``.
     scale : float
         Noise scale to begin with.
     """
@@ -99,11 +98,8 @@ class StackedFit:
     activations: tuple[int, ...]
     learning_rate: float
     seed: int
-    weighting: int = AVERAGE
-    loss: int = SQUARED
-    first: float = 0.0
-    second: float = 0.0
-    delta: float = 1.0
+    weighting: Weighting = Average()  # noqa: RUF009 -- weightings and losses never change
+    loss: Loss = Squared()  # noqa: RUF009
     scale: float = 1.0
 
 

@@ -1,34 +1,41 @@
 """The formula on stacks: a weighting and a loss of its own for each fit, on tensors of shape (fits, rows, candidates).
 
 What `plr.weighting._formula` computes for one row, with equal priors and Student's t as the posterior's noise, but in
-float32: with a large beta2 the shares of candidates that are nearly equally far are off by some percent.
+float32: with a large beta2 the shares of candidates that are nearly equally far are off by some percent. Scores and
+losses are the ``torch_score`` and ``torch_value`` of the weightings and losses themselves.
 """
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from plr._codes import ABSOLUTE, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED
+from plr.losses import Loss
+from plr.paper.stack_methods import FUSED_WEIGHTINGS
+from plr.torch.shares import raw_shares
+from plr.weighting import Posterior, Weighting
+from plr.weighting.families import NOISES
 
-__all__ = ["Method", "Terms", "evidence", "row_terms"]
+__all__ = ["POSTERIOR", "STUDENT", "Method", "Terms", "evidence", "row_terms"]
 
-# Below this a loss counts as this, and above that a score as that: differences must stay finite.
-SMALLEST_LOSS = 1e-30
-HIGHEST_SCORE = 1e37
+STUDENT = NOISES["student"]
+POSTERIOR = FUSED_WEIGHTINGS.index(Posterior)
 
 
 class Method(NamedTuple):
-    """Codes and numbers of the fits, each of shape (fits, 1, 1)."""
+    """What the fits are trained by; tensors are of shape (fits, 1, 1)."""
 
+    weightings: Mapping[int, Weighting]
+    """By code, one of each kind that occurs."""
+    losses: Mapping[int, Loss]
     weighting: Tensor
     loss: Tensor
     first: Tensor
     second: Tensor
-    delta: Tensor
+    number: Tensor
 
 
 class Terms(NamedTuple):
@@ -51,24 +58,43 @@ def row_terms(method: Method, prediction: Tensor, values: Tensor, scale: Tensor)
         Noise scale of the posterior.
     """
     present = ~torch.isnan(values)
-    residual = torch.where(present, prediction[..., None] - values, 0.0)
-    loss, slope = _pointwise(method, residual)
-    stretched = _student(method.second, residual, scale)
-    power = torch.where(method.first == 0.5, loss.clamp_min(SMALLEST_LOSS).rsqrt(), _power(loss, method.first))
-    score = torch.where(method.weighting == PROGRESSIVE, (method.second * power).clamp_max(HIGHEST_SCORE), 0.0)
-    score = torch.where(method.weighting == POSTERIOR, stretched, score)
-    score = torch.where(method.weighting == IDENTIFICATION, -loss, score)
-    score = torch.where(present, score, -torch.inf)
-    best = score.amax(dim=-1, keepdim=True)
-    soft = torch.exp(score - best)
-    share = torch.where(method.weighting == IDENTIFICATION, (score == best).to(soft.dtype), soft)
-    share = torch.where(present, share, 0.0)
+    with torch.enable_grad():
+        centre = prediction.detach().requires_grad_()
+        near = centre[..., None].expand_as(values)
+        values = torch.where(present, values, near.detach())
+        costs = _costs(method, near, values)
+    scale = scale[:, None, None]
+    takes_all = torch.zeros_like(method.weighting, dtype=torch.bool)
+    scores = torch.zeros_like(values)
+    for code, weighting in method.weightings.items():
+        if code == POSTERIOR:
+            found = STUDENT.torch_log_density((near.detach() - values) / scale, method.first)
+        else:
+            numbers = (method.first, method.second)[: len(weighting.encode().numbers)]
+            found = weighting.torch_score(near.detach(), values, costs.detach(), *numbers)
+        scores = torch.where(method.weighting == code, found, scores)
+        takes_all |= (method.weighting == code) & weighting.takes_all
+    share, _ = raw_shares(scores, present, takes_all=takes_all)
     share = share / share.sum(dim=-1, keepdim=True)
-    return Terms(
-        (share * loss).sum(dim=-1),
-        (share * slope).sum(dim=-1),
-        (share * _spread(method.second, residual, scale)).sum(dim=-1),
-    )
+    with torch.enable_grad():
+        loss = (share * costs).sum(dim=-1)
+        (slope,) = torch.autograd.grad(loss.sum(), centre)
+    spread = torch.zeros_like(slope)
+    if POSTERIOR in method.weightings:
+        spread = _spread(share, near.detach() - values, scale, method.first)
+    return Terms(loss.detach(), slope, spread)
+
+
+def _costs(method: Method, prediction: Tensor, values: Tensor) -> Tensor:
+    costs = torch.zeros_like(values)
+    for code, loss in method.losses.items():
+        found = loss.torch_value(prediction, values, *(method.number,)[: len(loss.encode())])
+        costs = torch.where(method.loss == code, found, costs)
+    return costs
+
+
+def _spread(share: Tensor, residual: Tensor, scale: Tensor, degrees: Any) -> Tensor:
+    return (share * STUDENT.torch_spread(residual, scale, degrees)).sum(dim=-1)
 
 
 def evidence(degrees: float, prediction: Tensor, values: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,42 +109,10 @@ def evidence(degrees: float, prediction: Tensor, values: Tensor, scale: Tensor) 
     """
     present = ~torch.isnan(values)
     residual = torch.where(present, prediction[..., None] - values, 0.0)
-    freedom = torch.full((1, 1, 1), degrees, device=values.device)
-    score = torch.where(present, _student(freedom, residual, scale), -torch.inf)
-    total = torch.logsumexp(score, dim=-1)
-    share = torch.where(present, torch.exp(score - total[..., None]), 0.0)
-    spread = (share * _spread(freedom, residual, scale)).sum(dim=-1)
-    constant = log_constant(degrees) - torch.log(scale)[:, None]
+    scores = STUDENT.torch_log_density(residual / scale[:, None, None], degrees)
+    scores = torch.where(present, scores, -torch.inf)
+    total = torch.logsumexp(scores, dim=-1)
+    share = torch.where(present, torch.exp(scores - total[..., None]), 0.0)
+    constant = STUDENT.log_constant(degrees) - torch.log(scale)[:, None]
+    spread = _spread(share, residual, scale[:, None, None], degrees)
     return total - torch.log(present.sum(dim=-1)) + constant, spread
-
-
-def log_constant(degrees: float) -> float:
-    """Return the log of the normalising constant of Student's t at scale one."""
-    half = 0.5 * degrees
-    return math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(degrees * math.pi)
-
-
-def _pointwise(method: Method, residual: Tensor) -> tuple[Tensor, Tensor]:
-    length = residual.abs()
-    near = length <= method.delta
-    huber = torch.where(near, 0.5 * residual**2, method.delta * (length - 0.5 * method.delta))
-    loss = torch.where(method.loss == SQUARED, residual**2, torch.where(method.loss == ABSOLUTE, length, huber))
-    pull = torch.where(near, residual, method.delta * residual.sign())
-    slope = torch.where(
-        method.loss == SQUARED, 2.0 * residual, torch.where(method.loss == ABSOLUTE, residual.sign(), pull)
-    )
-    return loss, slope
-
-
-def _power(loss: Tensor, exponent: Tensor) -> Tensor:
-    return torch.exp(-exponent * torch.log(loss.clamp_min(SMALLEST_LOSS)))
-
-
-def _student(degrees: Tensor, residual: Tensor, scale: Tensor) -> Tensor:
-    ratio = residual / scale[:, None, None]
-    return -0.5 * (degrees + 1.0) * torch.log1p(ratio * ratio / degrees.clamp_min(SMALLEST_LOSS))
-
-
-def _spread(degrees: Tensor, residual: Tensor, scale: Tensor) -> Tensor:
-    ratio = residual / scale[:, None, None]
-    return (degrees + 1.0) * residual**2 / (degrees + ratio * ratio).clamp_min(SMALLEST_LOSS)

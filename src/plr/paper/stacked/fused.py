@@ -7,12 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plr.paper.stacked.formula import log_constant
+from plr.errors import ParameterError
+from plr.paper.stack_methods import FUSED_LOSSES, FUSED_WEIGHTINGS
+from plr.paper.stacked.formula import STUDENT
 from plr.paper.stacked.kernel import train
 from plr.paper.stacked.packing import Stack, State
 from plr.paper.stacked.plain import MOMENTUM, SECOND_MOMENTUM
 
-__all__ = ["supports", "train_epochs"]
+__all__ = ["check_supported", "train_epochs"]
 
 _LAYERS = 3
 _WIDEST = 64
@@ -21,9 +23,20 @@ _WIDEST = 64
 _BLOCK, _WARPS = 64, 4
 
 
-def supports(stack: Stack) -> bool:
-    """Return whether the kernel can train a stack."""
-    return len(stack.layers.hidden) == _LAYERS and max(stack.shape) <= _WIDEST
+def check_supported(stack: Stack) -> None:
+    """Refuse a stack that the kernel cannot train, and say why."""
+    if len(stack.layers.hidden) != _LAYERS or max(stack.shape) > _WIDEST:
+        raise ParameterError(
+            "The fused engine trains networks of three hidden layers, none of them and no table wider than 63; use "
+            "engine='auto'."
+        )
+    for kind, found, known in (
+        ("weighting", stack.weightings, len(FUSED_WEIGHTINGS)),
+        ("loss", stack.losses, len(FUSED_LOSSES)),
+    ):
+        names = [type(part).__name__ for code, part in found.items() if code >= known]
+        if names:
+            raise ParameterError(f"The fused engine does not know the {kind} {names[0]}; use engine='auto'.")
 
 
 def train_epochs(
@@ -82,7 +95,7 @@ def train_epochs(
         batch_size,
         *stack.layers.hidden,
         degrees,
-        log_constant(degrees),
+        STUDENT.log_constant(degrees),
         N0=stack.shape[0],
         N1=stack.shape[1],
         N2=stack.shape[2],

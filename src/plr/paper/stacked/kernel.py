@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from plr._codes import POSTERIOR
+from plr.paper.stacked.formula import POSTERIOR
 from plr.paper.stacked.kernel_formula import evidence, terms
 from plr.paper.stacked.packing import FLOATS, INTEGERS
 from plr.paper.stacked.plain import EPSILON, MOMENTUM, SECOND_MOMENTUM

@@ -9,25 +9,30 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from plr._codes import ABSOLUTE, IDENTIFICATION, POSTERIOR, PROGRESSIVE, SQUARED
-from plr.paper.stacked.formula import HIGHEST_SCORE, SMALLEST_LOSS
+from plr.losses import Absolute, Huber, Squared
+from plr.paper.stack_methods import FUSED_LOSSES, FUSED_WEIGHTINGS
+from plr.weighting import Average, Identify, Posterior, Progressive
 
 __all__ = ["evidence", "terms"]
 
-_SQUARED = tl.constexpr(SQUARED)
-_ABSOLUTE = tl.constexpr(ABSOLUTE)
-_IDENTIFICATION = tl.constexpr(IDENTIFICATION)
-_PROGRESSIVE = tl.constexpr(PROGRESSIVE)
-_POSTERIOR = tl.constexpr(POSTERIOR)
-_SMALLEST_LOSS = tl.constexpr(SMALLEST_LOSS)
-_HIGHEST_SCORE = tl.constexpr(HIGHEST_SCORE)
+_SQUARED = tl.constexpr(FUSED_LOSSES.index(Squared))
+_ABSOLUTE = tl.constexpr(FUSED_LOSSES.index(Absolute))
+_HUBER = tl.constexpr(FUSED_LOSSES.index(Huber))
+_AVERAGE = tl.constexpr(FUSED_WEIGHTINGS.index(Average))
+_IDENTIFICATION = tl.constexpr(FUSED_WEIGHTINGS.index(Identify))
+_PROGRESSIVE = tl.constexpr(FUSED_WEIGHTINGS.index(Progressive))
+_POSTERIOR = tl.constexpr(FUSED_WEIGHTINGS.index(Posterior))
+# Below this a loss counts as this, and above that a score as that: differences must stay finite.
+_SMALLEST_LOSS = tl.constexpr(1e-30)
+_HIGHEST_SCORE = tl.constexpr(1e37)
 
 
 @triton.jit
 def _loss(code, delta, residual):
     length = tl.abs(residual)
     huber = tl.where(length <= delta, 0.5 * residual * residual, delta * (length - 0.5 * delta))
-    return tl.where(code == _SQUARED, residual * residual, tl.where(code == _ABSOLUTE, length, huber))
+    found = tl.where(code == _HUBER, huber, float("nan"))
+    return tl.where(code == _SQUARED, residual * residual, tl.where(code == _ABSOLUTE, length, found))
 
 
 @triton.jit
@@ -53,7 +58,7 @@ def _spread(degrees, scale, residual):
 def _score(weighting, loss_code, first, second, delta, scale, residual):
     """Return a candidate's score; the weighting is the same for all rows, so only one branch runs."""
     if weighting == _POSTERIOR:
-        score = _student(second, scale, residual)
+        score = _student(first, scale, residual)
     else:
         loss = _loss(loss_code, delta, residual)
         if weighting == _PROGRESSIVE:
@@ -66,8 +71,10 @@ def _score(weighting, loss_code, first, second, delta, scale, residual):
             score = tl.minimum(second * power, _HIGHEST_SCORE)
         elif weighting == _IDENTIFICATION:
             score = -loss
-        else:
+        elif weighting == _AVERAGE:
             score = tl.zeros_like(loss)
+        else:
+            score = tl.full(loss.shape, float("nan"), loss.dtype)
     return score
 
 
@@ -105,7 +112,7 @@ def terms(labels, at, width, there, prediction, weighting, loss_code, first, sec
             loss += share * _loss(loss_code, delta, residual)
             slope += share * _slope(loss_code, delta, residual)
             if weighting == _POSTERIOR:
-                spread += share * _spread(second, scale, residual)
+                spread += share * _spread(first, scale, residual)
         loss = loss / total
         slope = slope / total
         spread = spread / total

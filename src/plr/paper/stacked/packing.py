@@ -15,9 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plr._codes import ABSOLUTE, AVERAGE, HUBER, IDENTIFICATION, NARROWEST, POSTERIOR, PROGRESSIVE, SQUARED
+from plr._codes import NARROWEST
 from plr.errors import ParameterError
+from plr.losses import Loss
+from plr.paper.stack_methods import FUSED_LOSSES, FUSED_WEIGHTINGS, check_method
 from plr.paper.stacked.fits import IDENTITY, RELU, RULES, Layers, StackedFit
+from plr.weighting import Posterior, Weighting
 
 __all__ = ["FLOATS", "INTEGERS", "MOST_LAYERS", "Stack", "State", "pack", "unpack_parameters"]
 
@@ -63,6 +66,8 @@ class Stack:
     integers, floats : Tensor of shape (fits, ...)
         What each fit uses of that, and its hyper-parameters; see `INTEGERS` and `FLOATS`. Features count in rows of
         ``table``, labels in entries of ``labels``, orders in entries of what `draw_orders` returns per epoch.
+    weightings, losses : dict
+        One of each kind that occurs, by the code it has in ``integers``.
     order_rows, order_seeds : list of int
         For each stream of row orders that the fits share, its rows and its seed.
     """
@@ -73,6 +78,8 @@ class Stack:
     labels: Tensor
     integers: Tensor
     floats: Tensor
+    weightings: dict[int, Weighting]
+    losses: dict[int, Loss]
     order_rows: list[int]
     order_seeds: list[int]
 
@@ -147,6 +154,8 @@ def pack(fits: Sequence[StackedFit], layers: Layers, epochs: int, device: str | 
     shape = tuple(_padded(size + 1) for size in layers.sizes[:-1])
     tables, labels = _Pool(), _Pool()
     streams: dict[tuple[int, int], int] = {}
+    weightings, weighting_codes = _kinds(FUSED_WEIGHTINGS, [fit.weighting for fit in fits])
+    losses, loss_codes = _kinds(FUSED_LOSSES, [fit.loss for fit in fits])
     integers = np.zeros((len(fits), len(INTEGERS)), np.int64)
     floats = np.zeros((len(fits), len(FLOATS)), np.float32)
     scales = np.zeros((len(fits), 2), np.float32)
@@ -177,11 +186,11 @@ def pack(fits: Sequence[StackedFit], layers: Layers, epochs: int, device: str | 
             check.candidates.shape[1],
             place_labels(check.truth),
             streams[fit.seed, rows],
-            fit.weighting,
-            fit.loss,
+            weighting_codes[number],
+            loss_codes[number],
             *(*fit.activations, 0, 0, 0)[:MOST_LAYERS],
         )
-        floats[number] = (fit.learning_rate, fit.first, fit.second, fit.delta, NARROWEST * fit.scale)
+        floats[number] = (fit.learning_rate, *_numbers(fit), NARROWEST * fit.scale)
         scales[number] = fit.scale
     parameters = np.stack([_pad_parameters(fit.parameters, layers, shape) for fit in fits])
 
@@ -195,6 +204,8 @@ def pack(fits: Sequence[StackedFit], layers: Layers, epochs: int, device: str | 
         labels=send(np.concatenate(labels.parts)),
         integers=send(integers),
         floats=send(floats),
+        weightings=weightings,
+        losses=losses,
         order_rows=[rows for _, rows in streams],
         order_seeds=[seed for seed, _ in streams],
     )
@@ -224,11 +235,10 @@ def _check(fits: Sequence[StackedFit], layers: Layers) -> None:
     if not 1 <= len(layers.hidden) <= MOST_LAYERS:
         raise ParameterError(f"Networks of a stack have 1 to {MOST_LAYERS} hidden layers, got {len(layers.hidden)}.")
     for number, fit in enumerate(fits):
+        check_method(fit.weighting, fit.loss)
         rows, check = len(fit.features), fit.validation
         wrong = {
             "activations": len(fit.activations) != len(layers.hidden) or not set(fit.activations) <= {IDENTITY, RELU},
-            "weighting": fit.weighting not in (AVERAGE, IDENTIFICATION, PROGRESSIVE, POSTERIOR),
-            "loss": fit.loss not in (SQUARED, ABSOLUTE, HUBER),
             "features": rows == 0 or fit.features.shape[1] != layers.features,
             "targets": fit.targets.ndim != 2 or len(fit.targets) != rows,
             "parameters": fit.parameters.shape != (layers.parameters,),
@@ -239,6 +249,21 @@ def _check(fits: Sequence[StackedFit], layers: Layers) -> None:
         for name, is_wrong in wrong.items():
             if is_wrong:
                 raise ParameterError(f"Fit {number} of the stack has {name} that no stack of this shape can train.")
+
+
+def _kinds(known: tuple[type[Any], ...], given: list[Any]) -> tuple[dict[int, Any], list[int]]:
+    """Return one of each kind that is given, by its code, and the codes of all; the known kinds come first."""
+    kinds = list(dict.fromkeys([*known, *(type(part) for part in given)]))
+    codes = [kinds.index(type(part)) for part in given]
+    return dict(zip(codes, given, strict=True)), codes
+
+
+def _numbers(fit: StackedFit) -> tuple[float, float, float]:
+    """Return what score and loss take: two numbers, and one."""
+    found = fit.weighting.encode()
+    numbers = (found.degrees,) if isinstance(fit.weighting, Posterior) else found.numbers
+    first, second = (*numbers, 0.0, 0.0)[:2]
+    return first, second, (*fit.loss.encode(), 0.0)[0]
 
 
 def unpack_parameters(padded: NDArray[np.float32], stack: Stack) -> NDArray[np.float32]:

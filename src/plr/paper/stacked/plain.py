@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from plr._codes import POSTERIOR
 from plr.paper.stacked.fits import IDENTITY, RULES
-from plr.paper.stacked.formula import Method, evidence, row_terms
+from plr.paper.stacked.formula import POSTERIOR, Method, evidence, row_terms
 from plr.paper.stacked.packing import Stack, State
 
 __all__ = ["forward", "train_epochs"]
@@ -161,4 +160,4 @@ def _labels(stack: Stack, name: str, width: str, at: Tensor) -> Tensor:
 def _method(stack: Stack) -> Method:
     columns = [stack.column(name) for name in ("weighting", "loss")]
     numbers = [stack.number(name) for name in ("first", "second", "delta")]
-    return Method(*(part[:, None, None] for part in (*columns, *numbers)))
+    return Method(stack.weightings, stack.losses, *(part[:, None, None] for part in (*columns, *numbers)))

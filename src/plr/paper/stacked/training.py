@@ -86,14 +86,13 @@ def _engine(name: str, stack: Stack, device: str) -> Callable[..., None]:
         if name == "fused":
             raise DependencyError("The fused engine needs Triton, which comes with PyTorch for GPUs.") from error
         return plain.train_epochs
-    if fused.supports(stack):
-        return fused.train_epochs
-    if name == "fused":
-        raise ParameterError(
-            "The fused engine trains networks of three hidden layers, none of them and no table wider than 63; use "
-            "engine='auto'."
-        )
-    return plain.train_epochs
+    try:
+        fused.check_supported(stack)
+    except ParameterError:
+        if name == "fused":
+            raise
+        return plain.train_epochs
+    return fused.train_epochs
 
 
 def _wait(device: str) -> None:

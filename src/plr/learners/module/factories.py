@@ -1,4 +1,4 @@
-"""The parts of a training: the module, its optimiser and scheduler, the loss, and the random numbers."""
+"""What a training is made of: the module, its optimiser and scheduler, the loss, and the random numbers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from plr._codes import AVERAGE, IDENTIFICATION, PROGRESSIVE
 from plr._parameters import check_choice
 from plr.errors import ParameterError
 from plr.learners.module.settings import Settings
-from plr.losses import Pointwise
-from plr.torch import AverageLoss, CandidateLoss, IdentificationLoss, PosteriorLoss, ProgressiveLoss, ScoreLoss
-from plr.weighting import Posterior, Weighting
+from plr.torch import CandidateLoss, ScoreLoss, make_loss
+from plr.weighting import Weighting
 
 __all__ = [
     "OPTIMIZERS",
@@ -216,29 +214,9 @@ def make_scheduler(settings: Settings, optimizer: torch.optim.Optimizer, steps: 
 
 def make_criterion(weighting: Weighting, loss: Any, score: Any, initial_scale: float, momentum: float) -> CandidateLoss:
     """Return the loss of `plr.torch` that stands for a weighting."""
-    if isinstance(loss, Pointwise):
-        raise ParameterError(
-            "Pointwise is compiled for numbers and cannot take tensors; give the learner a torch function, "
-            "Module(loss=...), that maps (prediction, value) to one cost per entry."
-        )
     if score is not None:
         return ScoreLoss(score, loss, reduction="none")
-    code, first, second, *_ = weighting.encode()
-    if code == AVERAGE:
-        return AverageLoss(loss, reduction="none")
-    if code == IDENTIFICATION:
-        return IdentificationLoss(loss, reduction="none")
-    if code == PROGRESSIVE:
-        return ProgressiveLoss(first, second, loss, reduction="none")
-    if isinstance(weighting, Posterior):
-        missing = weighting.missing_truth
-        return PosteriorLoss(
-            weighting.noise, second, initial_scale, momentum, loss, reduction="none", missing_truth=missing
-        )
-    raise ParameterError(
-        f"The weighting {weighting!r} is compiled for numbers and cannot take tensors; give the learner a torch "
-        f"function, Module(score=...), that maps (prediction, value, loss) to one score per entry."
-    )
+    return make_loss(weighting, loss, "none", initial_scale=initial_scale, momentum=momentum)
 
 
 def required_arguments(function: Callable[..., Any]) -> int:
