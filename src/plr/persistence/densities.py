@@ -9,7 +9,6 @@ import numpy as np
 
 from plr.persistence.kinds import (
     Kind,
-    MalformedError,
     a,
     every,
     floats,
@@ -66,32 +65,6 @@ def _check_networks(fields: dict[str, Any]) -> None:
         require(network.layout.sizes[-1] == fields["bins"].count, "a network has other bins")
 
 
-def _take_neighbours(neighbours: Any) -> dict[str, Any]:
-    return {
-        "bins": neighbours.bins,
-        "count": int(neighbours.index.n_neighbors),
-        "rows": neighbours.index._fit_X,
-        "target": neighbours.target,
-        "weight": neighbours.weight,
-        "threads": neighbours.threads,
-    }
-
-
-def _make_neighbours(fields: dict[str, Any]) -> Any:
-    from sklearn.neighbors import NearestNeighbors
-
-    from plr.densities.neighbours import FittedNeighbours
-
-    rows = len(fields["rows"])
-    require(fields["count"] <= rows and fields["weight"].shape == (rows,), "neighbours have other rows")
-    require(fields["target"].shape == (rows, fields["bins"].count), "neighbours have other bins")
-    try:
-        index = NearestNeighbors(n_neighbors=fields["count"], n_jobs=1).fit(fields["rows"])
-    except ValueError as error:
-        raise MalformedError("neighbours have rows that are none") from error
-    return FittedNeighbours(fields["bins"], index, fields["target"], fields["weight"], _threads(fields["threads"]))
-
-
 def _check_background(fields: dict[str, Any]) -> None:
     require(len(fields["labels"]) == len(fields["log_density"]) > 0, "a density of false labels is none")
 
@@ -136,8 +109,6 @@ DENSITY_KINDS = (
         "neighbours",
         _NEIGHBOURS,
         {"bins": a(_BINS), "count": whole(1), "rows": _TABLE, "target": _TABLE, "weight": _LINE, "threads": whole(1)},
-        take=_take_neighbours,
-        make=_make_neighbours,
     ),
     Kind("background", _BACKGROUND, {"labels": _LINE, "log_density": _LINE}, _check_background),
     Kind(
