@@ -113,6 +113,7 @@ class Network:
         # The kernels follow these without looking.
         sizes, activations = self.layout.sizes.tolist(), self.layout.activations.tolist()
         require(len(sizes) >= 2 and sizes[0] >= 0 and min(sizes[1:]) >= 1, "a network needs layers with units")
+        require(self.parameters.dtype in (np.float32, np.float64), "parameters must be floats")
         require(len(activations) == len(sizes) - 2, "activations and hidden layers differ in number")
         require(set(activations) <= set(ACTIVATIONS.values()), "unknown activation code")
         needed = sum((into + 1) * out for into, out in pairwise(sizes))
