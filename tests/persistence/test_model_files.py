@@ -296,7 +296,7 @@ def test_files_know_every_attribute_learner_weighting_loss_and_start():
     model = PartialLabelRegressor("linear").fit(pd.DataFrame(X, columns=["a", "b", "c"]), S)
     parameters = set(model.get_params(deep=False))
     kept = {field.name for field in dataclasses.fields(FittedAttributes)}
-    assert vars(model).keys() - parameters - set(TRANSIENT) == kept - {"columns_"}
+    assert vars(model).keys() - parameters - set(TRANSIENT) == kept
     made = [*LEARNERS.values(), *WEIGHTINGS.values(), *LOSSES.values(), *STARTS.values()]
     homes = {f"{type(factory()).__module__}:{type(factory()).__qualname__}" for factory in made}
     assert homes <= set(KINDS.values())

@@ -92,6 +92,7 @@ class FittedAttributes:
         found = PartialLabelRegressor(**parameters)
         for name in (*(each.name for each in fields(self)), *TRANSIENT):
             value = getattr(self, name, None)
-            if value is not None or name not in _ONLY_IF_KNOWN:
+            looked_at = name == "columns_" and self.learner_.takes == "table"
+            if value is not None or looked_at or name not in _ONLY_IF_KNOWN:
                 setattr(found, name, value)
         return found
