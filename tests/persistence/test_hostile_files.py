@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import re
 import struct
 from contextlib import suppress
 from itertools import combinations
@@ -344,6 +345,25 @@ def test_networks_and_trees_that_lead_astray_are_refused(files, tmp_path):
     for field, value in (("left", 0), ("right", 10**6), ("left", -1), ("feature", 2), ("feature", -1)):
         name = array_of(path, "mixture", "models", 0, "trees", 0, field)
         refuses(with_numbers(path, name, lambda found, to=value: found.__setitem__(0, to)), "tree|columns")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement"),
+    [
+        (rb"left_child=\S+", b"left_child=99999"),
+        (rb"split_feature=\S+", b"split_feature=7"),
+        (rb"num_leaves=\d+", b"num_leaves=1000000"),
+        (rb"tree_sizes=\S+", b"tree_sizes=99999999999"),
+        (rb"\Atree", b"\xff\xfe"),
+    ],
+)
+def test_trees_of_lightgbm_that_lead_astray_are_refused(pattern, replacement, files, tmp_path):
+    def spoil(members):
+        name = next(name for name in members if name.startswith("t"))
+        members[name], count = re.subn(pattern, replacement, members[name], count=1)
+        assert count == 1
+
+    refuses(rebuild(files / "boosting.plr", tmp_path / "spoilt", spoil), "tree|UTF-8")
 
 
 def test_nothing_is_made_that_files_do_not_know(good, tmp_path):
