@@ -399,3 +399,14 @@ def test_arrays_where_words_should_stand(files, tmp_path):
         fields["point"], fields["out_of_fold"] = fields["out_of_fold"], None
 
     refuses(change_model(files / "density.plr", tmp_path / "point", replace), "the point of a part")
+
+
+def test_parts_of_one_kind_where_another_should_stand(files, tmp_path):
+    def swap(model):
+        fields = model["attributes"]["fields"]
+        fields["noise_"]["fields"]["target"], fields["model_"]["fields"]["features"] = (
+            fields["model_"]["fields"]["features"],
+            fields["noise_"]["fields"]["target"],
+        )
+
+    refuses(change_model(files / "linear.plr", tmp_path / "swapped", swap), "wrong type or value")

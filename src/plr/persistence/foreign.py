@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import math
 import re
 import types
 import warnings
@@ -216,15 +217,12 @@ def _types_in(schema: Any, trusted: Sequence[str] = ()) -> set[tuple[str, str]]:
 def _check_state(part: dict[str, Any], wanted: list[str]) -> None:
     state = part.get("content")
     entries = state.get("content") if isinstance(state, dict) and state.get("__loader__") == "TupleNode" else None
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise MalformedError("invalid index of neighbours")
-    require([entry.get("__loader__") for entry in entries] == wanted, "invalid index of neighbours")
-    for entry in entries:
-        if entry["__loader__"] == "NdArrayNode":
-            right = (entry.get("__class__"), entry.get("type")) == ("ndarray", "numpy")
-            require(right, "invalid index of neighbours")
-        elif entry["__loader__"] == "ObjectNode":
-            require(entry.get("__class__") == "EuclideanDistance64", "invalid index of neighbours")
+    right = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    require(right and [entry.get("__loader__") for entry in entries or ()] == wanted, "invalid index of neighbours")
+    for entry in entries or ():
+        usual = {"NdArrayNode": ("ndarray", "numpy"), "ObjectNode": ("EuclideanDistance64", entry.get("type"))}
+        told = entry.get("__class__"), entry.get("type")
+        require(told == usual.get(entry["__loader__"], told), "invalid index of neighbours")
 
 
 def _packages(types: set[tuple[str, str]]) -> set[str]:
@@ -250,7 +248,7 @@ def _check_archive(content: bytes | bytearray) -> Any:
                 elif entry.filename.endswith(".npz"):
                     _check_packed(archive.read(entry))
                 elif entry.filename.endswith(".bin"):
-                    # Bytes that numpy would take for an array are none.
+                    # numpy must not take bytes for an array.
                     require(not archive.read(entry).startswith((b"\x93NUMPY", b"PK")), "a regressor has a false part")
                 else:
                     require(entry.filename == "schema.json", "a regressor has a part that skops does not write")
@@ -280,7 +278,5 @@ def _check_array(member: Any, size: int) -> None:
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(member)
     require(not dtype.hasobject, "an array holds objects")
-    count = 1
-    for length in shape:
-        count *= int(length)
+    count = math.prod(map(int, shape))
     require(count >= 0 and count * dtype.itemsize == size - member.tell(), "an array is not as large as it says")

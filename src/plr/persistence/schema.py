@@ -15,7 +15,7 @@ import sys
 import types
 from collections.abc import Callable, Mapping
 from numbers import Integral
-from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -198,8 +198,6 @@ def matches(value: Any, hint: Any, ndim: int = 1, finite: bool = True) -> bool:
     origin, inside = get_origin(hint), get_args(hint)
     if hint in (Any, object):
         return True
-    if hint in (None, types.NoneType, bool, str):
-        return value is None if hint in (None, types.NoneType) else isinstance(value, hint)
     if hint is int:
         return isinstance(value, Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
     if hint in (float, np.float64):
@@ -217,7 +215,7 @@ def matches(value: Any, hint: Any, ndim: int = 1, finite: bool = True) -> bool:
         )
     if origin is np.ndarray:
         return _is_array(value, get_args(inside[1])[0], ndim, finite)
-    if isinstance(hint, type) and issubclass(hint, Protocol):
+    if getattr(hint, "_is_protocol", False):
         members = [name for name in dir(hint) if not name.startswith("_")]
         return home_of(value) in {*NAMES, *STAND_INS} and all(hasattr(value, name) for name in members)
     return isinstance(value, hint)
