@@ -102,11 +102,6 @@ class CandidateSets:
         return made
 
     @classmethod
-    def _of_checked(cls, values: Floats, offsets: Integers, prior: Floats | None = None) -> CandidateSets:
-        """Take arrays that are known to be right, without checks and copies."""
-        return cls._trusted(Parts(values, offsets, prior))
-
-    @classmethod
     def from_lists(
         cls, lists: Iterable[Any], prior: Iterable[Any] | None = None, *, empty: str = "raise"
     ) -> CandidateSets:

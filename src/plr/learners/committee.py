@@ -25,7 +25,7 @@ and ``hard`` state their own settings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from plr._fields import BY_ROW, require
 from plr._parameters import check_choice, check_integer
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
@@ -117,10 +118,14 @@ class FittedCommittee(Fitted):
     """
 
     process: FittedGaussianProcess
-    trees: Fitted | None
+    trees: _Trees | None
     share: float
     report: Report
-    out_of_fold: Floats | None = None
+    out_of_fold: Floats | None = field(default=None, metadata=BY_ROW)
+
+    def __post_init__(self) -> None:
+        require(0 <= self.share <= 1, "the share must be within 0 and 1")
+        require(self.trees is not None or self.share == 1, "without trees the share must be 1")
 
     @property
     def encoding(self) -> Encoding:

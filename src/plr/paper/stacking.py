@@ -16,7 +16,7 @@ from plr.losses import get_loss
 from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.paper.execution import Fit, diverged_fits, make_fit, training_seed
 from plr.paper.grid import Cell
-from plr.paper.methods import Method, Setting, get_method, get_model
+from plr.paper.methods import Setting, get_method, get_model
 from plr.paper.problems import Part, Problem, Workbench, labels_as_sets
 from plr.paper.selection import EPOCH_RULES
 from plr.paper.stack_methods import check_method

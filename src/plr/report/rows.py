@@ -184,7 +184,7 @@ class Rows:
         if not right:
             raise DataError("What the model file says about its training rows does not go together.")
         flags = {name: bool(written.get(name)) for name in ("out_of_fold", "out_of_fold_prediction")}
-        return cls(**found, **flags, columns=texts, naming=naming)
+        return cls(**found, **flags, columns=texts, naming=naming)  # type: ignore[arg-type]
 
 
 def make_rows(

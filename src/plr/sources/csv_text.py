@@ -166,9 +166,9 @@ def _cast(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
     """Return texts as another type, with or without blanks around them; None where some are no such thing."""
     # A cast that fails is slow, and most fail in the first rows.
     for part in (cells.slice(0, _FIRST_ROWS), cells):
-        for given in (lambda: part, lambda: _trimmed(part)):  # noqa: B023
+        for trim in (False, True):
             try:
-                found = given().cast(kind)
+                found = (_trimmed(part) if trim else part).cast(kind)
                 break
             except pa.ArrowInvalid as error:
                 if not _BLANKS.search(str(error)):

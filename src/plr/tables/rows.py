@@ -175,7 +175,9 @@ class RowReader:
                 )
             return names
         given = getattr(model, "feature_names_in_", None)
-        names = [str(name) for name in given] if given is not None else list(model.columns_.names)
+        if given is None and model.columns_ is not None:
+            given = model.columns_.names
+        names = [] if given is None else [str(name) for name in given]
         check_present(table, names, self._source, self._aside)
         return names
 

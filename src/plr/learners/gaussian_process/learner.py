@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from plr._codes import MISSING
+from plr._fields import BY_ROW, require
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.contracts import Fitted, Learner, Report, Task
@@ -61,10 +62,14 @@ class FittedGaussianProcess(Fitted):
     chains: tuple[Chain, ...]
     encoding: Encoding
     target: Affine
-    weights: Floats
+    weights: Floats = field(metadata=BY_ROW)
     report: Report
     drawn: bool = True
-    out_of_fold: Floats | None = None
+    out_of_fold: Floats | None = field(default=None, metadata=BY_ROW)
+
+    def __post_init__(self) -> None:
+        columns = {chain.places.shape[1] for chain in self.chains}
+        require(columns == {self.encoding.width}, "the chains have other columns than the encoding")
 
     @property
     def out_of_fold_weights(self) -> Floats | None:  # type: ignore[override]
