@@ -120,9 +120,10 @@ def write_errors(
     also : tuple of types
         Further errors that mean the file cannot be written.
     """
+    caught: tuple[type[Exception], ...] = (OSError, *also)
     try:
         yield
-    except (OSError, *also) as error:
+    except caught as error:
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number else str(error).rstrip(".")
         raise failure(f"{what} {path} cannot be written: {reason}.".lstrip()) from error
