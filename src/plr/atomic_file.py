@@ -120,10 +120,10 @@ def write_errors(
     also : tuple of types
         Further errors that mean the file cannot be written.
     """
-    expected: tuple[type[Exception], ...] = (OSError, *also)
+    caught: tuple[type[Exception], ...] = (OSError, *also)
     try:
         yield
-    except expected as error:
+    except caught as error:
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number else str(error).rstrip(".")
         raise failure(f"{what} {path} cannot be written: {reason}.".lstrip()) from error
