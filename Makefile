@@ -18,6 +18,9 @@ run: $(VENV)/.runs
 	$(BIN)/plr benchmark --preset quick --out runs/quick
 	$(BIN)/plr report runs/quick -o runs/quick/report
 
+# Two processes for two cores, so one thread each; and what was imported once is compiled once.
+test: export OMP_NUM_THREADS = 1
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 

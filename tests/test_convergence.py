@@ -18,11 +18,11 @@ def data():
     return y + 0.5 * random.standard_t(4, size=400), make_candidates(y, 8, random_state=0)
 
 
-@pytest.mark.parametrize("noise", ["student", "gaussian", "laplace"])
+@pytest.mark.parametrize("family", ["student", "gaussian", "laplace"])
 @pytest.mark.parametrize("missing", [0.0, 0.1, "learned"])
-def test_the_noise_settles(data, noise, missing):
+def test_the_noise_settles(data, family, missing):
     """Warnings are errors here. The scale of a longer run is the same."""
-    weighting = Posterior(noise, missing_truth=missing)
+    weighting = Posterior(family, missing_truth=missing)
     found = fit_noise(*data, weighting)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise, "_SETTLED", 1e-9)

@@ -31,8 +31,9 @@ SETTINGS = {
     "32 bytes": {VARIABLE: "32", "NUMBA_CPU_NAME": None},
     "16 bytes, any processor": {VARIABLE: "16", "NUMBA_CPU_NAME": "generic"},
 }
+# One process after the other, in the first minutes of a run: its kernels are nobody else's.
 OTHERS = [
-    pytest.param(setting, id=name, marks=pytest.mark.xdist_group(name))
+    pytest.param(setting, id=name, marks=pytest.mark.xdist_group("widths"))
     for name, setting in SETTINGS.items()
     if int(setting[VARIABLE]) < VECTOR_BYTES
 ]

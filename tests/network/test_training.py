@@ -32,6 +32,8 @@ from plr.weighting import WEIGHTINGS, Rule, get_weighting
 ROWS, CANDIDATES = 150, 3
 SETTINGS = Settings((6, 5), ("relu", "tanh"), epochs=12, batch_size=40, learning_rate=0.01, dtype="float64")
 every_dtype = pytest.mark.parametrize("dtype", ["float32", "float64"])
+# These compile most kernels; in one process, so that it is done once.
+pytestmark = pytest.mark.xdist_group("kernels")
 
 
 @functools.cache

@@ -16,6 +16,8 @@ from plr.paper.execution import Fit, run_cell
 from plr.paper.problems import Workbench
 
 TIMINGS = ("seconds", "run", "attempts")
+# These compile most kernels; in one process, so that it is done once.
+pytestmark = pytest.mark.xdist_group("kernels")
 
 
 def contents(folder):

@@ -5,6 +5,9 @@ import pytest
 
 from plr.paper.theory import SMALL, check_theory, fit_slope, run_theory
 
+# These compile most kernels; in one process, so that it is done once.
+pytestmark = pytest.mark.xdist_group("kernels")
+
 
 @pytest.fixture(scope="module")
 def curves():

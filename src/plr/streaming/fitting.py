@@ -202,7 +202,7 @@ class _Parts:
         start = choose_start(regressor.start, self.weighting, self.learner, rows)
         if start is not None and not isinstance(start, DensityStart):
             raise ParameterError(
-                f"The start {type(start).__name__.lower()!r} needs all rows in memory; in batches there is 'density'."
+                f"The start {type(start).__name__.removesuffix('Start').lower()!r} needs all rows in memory; in batches there is 'density'."
             )
         return start
 
