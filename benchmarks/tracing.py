@@ -74,7 +74,7 @@ class Trace:
 
 def traced(work: Callable[[], object]) -> dict[str, int]:
     """Return what a call passes through."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), Trace() as trace:
+    with warnings.catch_warnings(), Trace() as trace:
         warnings.simplefilter("ignore")
         work()
     return trace.summary()
@@ -104,7 +104,7 @@ def trace_calls(rows: int = 60) -> dict[str, dict[str, int]]:
         command = ["fit", "x.csv", "--target", "y", "--out", "x.plr"]
 
         def run() -> None:
-            with contextlib.redirect_stderr(io.StringIO()):
+            with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
                 app(command, prog_name="plr", standalone_mode=False)
 
         run()

@@ -226,8 +226,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             callback=_tell if callback is None and self.verbose else callback,
         ).preprocessed()
-        # Refuses labels that float64 cannot hold, before anything is fitted.
         labels = task.preprocess()
+        # Labels that float64 cannot hold are refused here, before anything is fitted.
         _ = labels.target
         if task.counted_rows < learner.few_rows and S.values.size > len(S):
             _warn_of_few_rows(task.counted_rows)

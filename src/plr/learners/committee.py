@@ -139,7 +139,7 @@ class FittedCommittee(Fitted):
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
-        rows = self.encoding.apply(X)
+        rows = self.process.encoding.apply(X)
         smooth = self.process.predict_encoded(rows)
         return smooth if self.trees is None else self.share * smooth + (1 - self.share) * self.trees.predict(rows)
 

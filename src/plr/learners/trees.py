@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -207,6 +208,7 @@ def join_params(settings: dict[str, Any], params: Mapping[str, Any] | None) -> d
     return joined
 
 
+@functools.cache
 def _spellings() -> dict[str, str]:
     """Return every spelling LightGBM knows of a parameter, with the name it stands for."""
     from lightgbm.basic import _ConfigAliases
