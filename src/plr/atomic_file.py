@@ -22,6 +22,7 @@ __all__ = [
     "AtomicFile",
     "atomic_file",
     "is_unfinished",
+    "lock",
     "remove_unfinished",
     "write_errors",
     "write_files",
@@ -51,7 +52,7 @@ class AtomicFile:
         self.path = path
         self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
         self.file: BinaryIO = self._temporary.open("xb")
-        _lock(self.file)
+        lock(self.file)
 
     def sync(self) -> None:
         """Bring what has been written to the disk."""
@@ -119,9 +120,10 @@ def write_errors(
     also : tuple of types
         Further errors that mean the file cannot be written.
     """
+    caught: tuple[type[Exception], ...] = (OSError, *also)
     try:
         yield
-    except (OSError, *also) as error:
+    except caught as error:
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number else str(error).rstrip(".")
         raise failure(f"{what} {path} cannot be written: {reason}.".lstrip()) from error
@@ -170,15 +172,15 @@ def remove_unfinished(paths: Iterable[Path]) -> Path | None:
     busy = None
     for path in filter(is_unfinished, paths):
         with suppress(FileNotFoundError), path.open("rb") as file:
-            if _lock(file):
+            if lock(file):
                 path.unlink()
             else:
                 busy = path
     return busy
 
 
-def _lock(file: BinaryIO) -> bool:
-    """Lock a file for as long as it is open; return False where another process holds it."""
+def lock(file: BinaryIO | int) -> bool:
+    """Lock an open file or folder until it is closed; return False where another process holds it."""
     if fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

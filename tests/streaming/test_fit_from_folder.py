@@ -210,7 +210,7 @@ def test_two_fits_do_not_share_a_place(tmp_path):
     with pytest.raises(DataError, match="Another fit is at work"):
         Scratch(tmp_path / "scratch", {"a": 2})
     place.release()
-    assert not Scratch(tmp_path / "scratch", {"a": 2}).taken_up
+    assert not Scratch(tmp_path / "scratch", {"a": 2}).resumed
 
 
 def test_nothing_is_removed_before_the_model_is_kept(mixed, tmp_path):

@@ -98,7 +98,7 @@ class TestFormula:
                 assert_array_equal(a, b)
 
     def test_a_hopeless_row_has_no_weight(self) -> None:
-        """Not even where the densities underflow; and one that has left the numbers is seen to have."""
+        """Not even where the densities underflow; and a prediction that has diverged has a loss that is NaN."""
         rule = Rule(Posterior("gaussian", missing_truth=0.1), get_loss("squared"))
         S = CandidateSets.from_lists([[1e9, -1e200], [0.0, 5.0]])
         found = rule.evaluate(np.array([0.0, np.nan]), S, rule.initial_state(1.0), np.zeros(4))

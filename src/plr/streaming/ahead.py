@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
-from queue import Empty, Full, Queue
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 __all__ = ["ahead"]
 
 Item = TypeVar("Item")
 
-_SECONDS_BETWEEN_LOOKS = 0.1
 
-
-def ahead(items: Iterable[Item], depth: int = 1) -> Iterator[Item]:
+def ahead(items: Iterable[Item], depth: int = 2) -> Iterator[Item]:
     """Give the same items, of which up to ``depth`` are made beforehand, in a thread of their own.
 
     An error among them is raised here, in its place. Whoever stops early stops the thread as well.
@@ -22,41 +20,16 @@ def ahead(items: Iterable[Item], depth: int = 1) -> Iterator[Item]:
     >>> list(ahead(range(3)))
     [0, 1, 2]
     """
-    queue: Queue[tuple[bool, object]] = Queue(maxsize=depth)
-    stop = threading.Event()
-
-    def put(entry: tuple[bool, object]) -> None:
-        while not stop.is_set():
-            try:
-                queue.put(entry, timeout=_SECONDS_BETWEEN_LOOKS)
-                return
-            except Full:
-                continue
-
-    def work() -> None:
-        try:
-            for item in items:
-                put((True, item))
-                if stop.is_set():
-                    return
-            put((False, None))
-        except BaseException as error:
-            put((False, error))
-
-    thread = threading.Thread(target=work, name="plr-reading-ahead", daemon=True)
-    thread.start()
+    iterator, end = iter(items), object()
+    pool = ThreadPoolExecutor(1, "plr-reading-ahead")
     try:
-        while True:
-            try:
-                there, item = queue.get(timeout=_SECONDS_BETWEEN_LOOKS)
-            except Empty:
-                continue
-            if not there:
-                if item is not None:
-                    assert isinstance(item, BaseException)
-                    raise item
-                return
-            yield item  # type: ignore[misc]
+        waiting = deque(pool.submit(_next, iterator, end) for _ in range(depth))
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(pool.submit(_next, iterator, end))
+            yield item
     finally:
-        stop.set()
-        thread.join()
+        pool.shutdown(cancel_futures=True)
+
+
+def _next(iterator: Iterator[Any], end: object) -> Any:
+    return next(iterator, end)

@@ -143,7 +143,7 @@ def fit_folder(
         with working("Training") as tell:
             model = parts.train(ready, found, copy, place, engine, seed, tell)
         _assemble(regressor, parts, model, ready, intervals)
-        fit = FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size, place.taken_up)
+        fit = FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size, place.resumed)
         if save is not None:
             save(fit)
         place.remove()

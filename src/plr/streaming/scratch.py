@@ -1,4 +1,4 @@
-"""A folder for what a long training leaves on the disk until it is over: the shuffled copy, and how far it has come."""
+"""A folder for what a long training keeps on the disk until it is over: the shuffled copy and its checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.atomic_file import atomic_file, remove_unfinished, write_json
+from plr.atomic_file import atomic_file, lock, remove_unfinished, write_json
 from plr.errors import DataError
 
 __all__ = ["BusyError", "Scratch", "read_state", "write_state"]
@@ -28,23 +28,27 @@ class BusyError(DataError):
 
 
 class Scratch:
-    """A folder that belongs to one training, told apart by what it was told and given.
+    """A folder that belongs to one training.
 
     Parameters
     ----------
     path : Path
-        Made if needed. Where another training has left something there that it could go on from, it is an error.
+        Made if needed. It is an error if it holds another training that could be resumed.
     identity : mapping
         What tells this training from others, as JSON can hold it.
+
+    Attributes
+    ----------
+    resumed : bool
+        Whether this training had been begun before.
     """
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self.path = path
         self._lock: int | None = None
-        told = json.dumps(identity, sort_keys=True)
+        own = json.dumps(identity, sort_keys=True)
         mark = path / _IDENTITY
-        self.taken_up = False
-        """Whether this training had been begun before."""
+        self.resumed = False
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._hold()
@@ -52,14 +56,14 @@ class Scratch:
                 if not mark.is_file():
                     raise DataError(f"{path} is not empty and not of an unfinished training; name another place.")
                 before = mark.read_text()
-                self.taken_up = before == told
-                if not self.taken_up and self.is_begun:
+                self.resumed = before == own
+                if not self.resumed and self.is_begun:
                     self.release()
                     raise BusyError(
-                        f"{path} holds an unfinished training with other settings{_differences(before, told)}. Go on "
-                        "with it by the command that began it, or delete the folder to begin anew."
+                        f"{path} holds an unfinished training with other settings{_differences(before, own)}. Resume "
+                        "it by the command that began it, or delete the folder to begin anew."
                     )
-                if not self.taken_up:
+                if not self.resumed:
                     self._clear()
             remove_unfinished(path.glob(".*.part"))
             write_json(mark, identity)
@@ -68,15 +72,15 @@ class Scratch:
 
     @property
     def is_begun(self) -> bool:
-        """Whether there is something that a training can go on from."""
+        """Whether there is something to resume from."""
         return any(self.path.glob("part-*.json"))
 
     def save(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Keep where training stands, in place of what was kept before."""
+        """Save the state of the training, in place of an earlier one."""
         write_state(self.path / _PROGRESS, state)
 
     def load(self) -> dict[str, NDArray[Any]] | None:
-        """Return what was kept; None where there is nothing."""
+        """Return the state that was saved; None where there is none."""
         return read_state(self.path / _PROGRESS)
 
     def remove(self) -> None:
@@ -85,7 +89,7 @@ class Scratch:
         self.release()
 
     def release(self) -> None:
-        """Leave the folder to others."""
+        """Let others use the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -98,28 +102,21 @@ class Scratch:
                 place.unlink()
 
     def _hold(self) -> None:
-        """Keep others out for as long as this process lives."""
-        try:
-            import fcntl
-        except ImportError:
+        """Keep others out for as long as this process lives; Windows opens no folders."""
+        if os.name == "nt":
             return
         self._lock = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(self._lock):
             self.release()
             raise BusyError(
                 f"Another fit is at work in {self.path}; wait until it is over, or write the model under another name."
-            ) from None
-        except OSError:
-            # A file system without locks.
-            self.release()
+            )
 
 
 def _differences(before: str, now: str) -> str:
-    """Return in words which settings differ, as far as that can be told."""
+    """Return in words which settings differ, if that can be known."""
     try:
-        there, here = (_flat(json.loads(told)) for told in (before, now))
+        there, here = (_flat(json.loads(text)) for text in (before, now))
     except ValueError:
         return ""
     names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
@@ -129,8 +126,8 @@ def _differences(before: str, now: str) -> str:
     return f" ({'; '.join(words[:_NAMED])}{'; and more' if len(words) > _NAMED else ''})" if words else ""
 
 
-def _flat(told: Any) -> dict[str, Any]:
-    return {**{name: value for name, value in told.items() if name != "model"}, **dict(told.get("model") or {})}
+def _flat(identity: Any) -> dict[str, Any]:
+    return {**{name: value for name, value in identity.items() if name != "model"}, **dict(identity.get("model") or {})}
 
 
 def write_state(path: Path, state: Mapping[str, NDArray[Any]]) -> None:

@@ -133,10 +133,10 @@ class ShuffledCopy:
     """
 
     def __init__(self, folder: Path) -> None:
-        told = json.loads((folder / "copy.json").read_text())
+        description = json.loads((folder / "copy.json").read_text())
         self.folder = folder
-        self.shape = Shape(**{**told["shape"], "lists": tuple(told["shape"]["lists"])})
-        self._runs: list[dict[str, Any]] = told["runs"]
+        self.shape = Shape(**{**description["shape"], "lists": tuple(description["shape"]["lists"])})
+        self._runs: list[dict[str, Any]] = description["runs"]
         self._readers: list[Any] = []
         cells = self.shape.chunks * self.shape.lanes
         counts = np.zeros(cells, dtype=np.int64)

@@ -136,13 +136,18 @@ def round_rows(table: pa.Table, order: TrainingOrder, turn: TrainingRound, first
     if table.num_rows != starts[-1]:
         raise RuntimeError(f"Round {turn.number} has {table.num_rows} rows in place of {starts[-1]}.")
     taken = [at + order.rows_in_order(turn, lane) for lane, at in zip(range(first, last), starts[:-1], strict=True)]
-    nothing, names = np.empty(0), table.column_names
+    nothing: Floats = np.empty(0)
+    prior, log_q, start = (
+        _flat(table[name]) if name in table.column_names else nothing for name in ("prior", "log_q", "start")
+    )
     return RoundRows(
         _flat(table["x"]).reshape(table.num_rows, table["x"].type.list_size),
         _flat(table["y"]),
         _offsets(table["y"]),
-        *(_flat(table[name]) if name in names else nothing for name in ("prior", "log_q", "start")),
-        table["weight"].to_numpy() if "weight" in names else nothing,
+        prior,
+        log_q,
+        start,
+        table["weight"].to_numpy() if "weight" in table.column_names else nothing,
         np.concatenate(taken),
         starts.astype(np.int64),
     )

@@ -174,8 +174,8 @@ class RowReader:
                     "whose names it does not know; give a table with exactly these, in the order of training."
                 )
             return names
-        given = getattr(model, "feature_names_in_", None)
-        names = [str(name) for name in given] if given is not None else list(model.columns_.names)
+        given: Any = getattr(model, "feature_names_in_", None)
+        names = [str(name) for name in (model.columns_.names if given is None else given)]  # type: ignore[union-attr]
         check_present(table, names, self._source, self._aside)
         return names
 

@@ -173,7 +173,7 @@ class PosteriorLoss(CandidateLoss):
         found = self._mean_spread(prediction, values, weights, importance)
         scale = self.scale.to(values.dtype)
         before = scale if self.noise == "laplace" else scale * scale
-        # A batch without weight, or one that has left the numbers, teaches nothing.
+        # A batch without weight, or one whose predictions have diverged (NaN or infinity), changes nothing.
         found = torch.where(torch.isfinite(found), found, before)
         if self._learns_missing and own:
             # Given weights sum to one, and say nothing about it.

@@ -148,8 +148,8 @@ def _reduce(
 ) -> tuple[float, float, float, float]:
     """Return a row's loss, derivative, curvature and scale from shares that sum to ``shares``.
 
-    A candidate without a share is passed over, so that its loss may be infinite; a share that is no number is not, so
-    that a network which has left the numbers is seen to have.
+    A candidate without a share is passed over, so that its loss may be infinite; a share that is NaN is not, so
+    that the loss of a network that has diverged is NaN too.
     """
     scale = 1.0 / shares
     if formula.loss == CUSTOM:

@@ -47,7 +47,7 @@ class Content:
     failures : list of dict
         Cells that could not be done.
     diverged : int
-        Fits that left the numbers, under some setting.
+        Fits that diverged (NaN or infinity), under some setting.
     table1 : list of Characteristics
     views : list of View
         One for each selection rule, the chosen one first.
