@@ -100,7 +100,7 @@ class TestEffortThatWouldDoNothing:
     def test_is_refused_with_every_other_learner(self, name):
         X, _, S, _ = made_up(20)
         for level in EFFORTS:
-            with pytest.raises(ParameterError, match=rf"effort='{level}' is for the committee.*leave it out"):
+            with pytest.raises(ParameterError, match=rf"effort '{level}' is for the committee.*leave it out"):
                 PartialLabelRegressor(name, effort=level).fit(X, S)
 
     def test_is_refused_with_a_committee_of_ones_own(self):
