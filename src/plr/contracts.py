@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from plr._fields import WITH_GAPS
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError
 from plr.preprocessing.scaling import Affine
@@ -107,11 +108,11 @@ class Report:
     """
 
     rounds: int
-    loss: Floats
-    noise_scale: Floats = field(default_factory=lambda: np.empty(0))
-    validation: Floats = field(default_factory=lambda: np.empty(0))
+    loss: Floats = field(metadata=WITH_GAPS)
+    noise_scale: Floats = field(default_factory=lambda: np.empty(0), metadata=WITH_GAPS)
+    validation: Floats = field(default_factory=lambda: np.empty(0), metadata=WITH_GAPS)
     best_round: int | None = None
-    movement: Floats = field(default_factory=lambda: np.empty(0))
+    movement: Floats = field(default_factory=lambda: np.empty(0), metadata=WITH_GAPS)
 
 
 class Fitted(Protocol):

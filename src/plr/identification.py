@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import WITH_GAPS
 from plr.candidates import CandidateSets
 from plr.diagnosis.twins import share_alike
 from plr.weighting.rule import row_sums
@@ -49,10 +50,10 @@ class Identification:
     """
 
     index: NDArray[np.int64]
-    value: Floats
-    probability: Floats
-    probabilities: Floats
-    missing: Floats
+    value: Floats = field(metadata=WITH_GAPS)
+    probability: Floats = field(metadata=WITH_GAPS)
+    probabilities: Floats = field(metadata=WITH_GAPS)
+    missing: Floats = field(metadata=WITH_GAPS)
     caution: str = ""
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._codes import MISSING
+from plr._fields import require
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
 from plr.contracts import Task
@@ -78,6 +79,12 @@ class Calibration:
     worst_covered: Floats
     rows: float
     by_row: bool = False
+
+    def __post_init__(self) -> None:
+        require(len(self.distances) == len(self.covered) > 0, "distances and covered differ in length")
+        require(
+            len(self.worst_distances) == len(self.worst_covered) > 0, "worst distances and covered differ in length"
+        )
 
     def __repr__(self) -> str:
         return f"Calibration(from {self.rows:.4g} rows)"

@@ -144,7 +144,7 @@ def test_mistakes_are_one_line_and_leave_no_file(run, model, tmp_path, arguments
 
 def test_what_is_no_model(run, tmp_path):
     (tmp_path / "m.plr").write_text("nonsense")
-    assert "is no model file of plr's" in run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html", code=2)[1]
+    assert "is not a plr model file" in run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html", code=2)[1]
     assert "does not exist" in run("report", tmp_path / "n.plr", "-o", tmp_path / "p.html", code=2)[1]
     assert (
         "has no meaning for the report of a benchmark" in run("report", tmp_path, "-o", "x", "--data", "d", code=2)[1]

@@ -15,7 +15,7 @@ import pytest
 
 import plr
 from plr.persistence.booster_text import check_booster_text, trees_of
-from plr.persistence.kinds import MalformedError
+from plr.persistence.schema import MalformedError
 
 
 def booster(**params):

@@ -17,7 +17,7 @@ from sklearn.svm import SVR
 
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.learners import Refit
-from support.model_files import Bomb, members_of, problem, rebuild, refuses, zipped
+from support.model_files import Bomb, problem, rebuild, refuses, zip_members, zipped
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def with_regressor(path, target, change):
 
     def in_members(members):
         name = max((name for name in members if name.startswith("s")), key=lambda name: len(members[name]))
-        inner = members_of(io.BytesIO(members[name]))
+        inner = zip_members(io.BytesIO(members[name]))
         change(inner)
         made = io.BytesIO()
         zipped(made, inner.items(), change.__dict__.get("packing", zipfile.ZIP_STORED))
@@ -90,7 +90,7 @@ def test_trees_of_scikit_learn_that_lead_nowhere(forest, tmp_path):
                     np.save(changed, array)
                     inner[name] = changed.getvalue()
 
-    refuses(with_regressor(forest, tmp_path / "astray", astray), "a tree is none")
+    refuses(with_regressor(forest, tmp_path / "astray", astray), "invalid tree")
 
 
 def wrapped(regressor, path):
@@ -126,7 +126,7 @@ def test_support_vectors_are_as_many_as_their_places(tmp_path):
         lambda a: a.dtype == np.int32 and a.ndim == 1 and len(a) > 2,
         lambda a: np.resize(a, 1_000_000),
     )
-    refuses(longer, "support vectors are none")
+    refuses(longer, "invalid support vectors")
     narrow = with_array(
         path, tmp_path / "narrow", lambda a: a.ndim == 2 and a.shape[1] == 2, lambda a: np.ascontiguousarray(a[:, :1])
     )

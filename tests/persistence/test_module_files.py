@@ -167,7 +167,7 @@ def test_parameters_that_are_code_are_named_and_missed(tmp_path):
     model, X, S = fitted(optimizer=optimizer, loss=cost, device=torch.device("cpu"), clip=1.5, checkpoint="c.pt")
     path = tmp_path / "net.plr"
     save_model(model, path)
-    content = members_of(path)["model.json"].decode()
+    content = members_of(path)["model"].decode()
     assert "checkpoint" in content
     assert "c.pt" not in content
     loaded = load_model(path, module=make_net)

@@ -21,7 +21,7 @@ import numpy as np
 
 from plr import load_model
 from plr.errors import ModelFileError
-from support.model_files import members_of, problem, rebuild, zipped
+from support.model_files import problem, rebuild, zip_members, zipped
 
 # What sixty rows may need beyond what the interpreter and its libraries have taken.
 MEMORY = 1_500_000_000
@@ -148,7 +148,7 @@ def mutated(path, target, seed):
 
     def in_members(members):
         name = max((name for name in members if name.startswith("s")), key=lambda name: len(members[name]))
-        inner = members_of(io.BytesIO(members[name]))
+        inner = zip_members(io.BytesIO(members[name]))
         mutate(inner, draw)
         made = io.BytesIO()
         zipped(made, inner.items())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
 from plr.candidates import CandidateSets
 
 __all__ = ["Bins", "evidence_of_prior"]
@@ -26,6 +27,9 @@ class Bins:
     low: float
     width: float
     count: int
+
+    def __post_init__(self) -> None:
+        require(self.width > 0 and self.count >= 2, "bins need a width and two centres")
 
     @classmethod
     def over(cls, S: CandidateSets, count: int, weight: Floats | None = None) -> Bins:

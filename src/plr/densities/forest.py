@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
+from plr._fields import require
 from plr.densities.bins import Bins
 from plr.densities.models import Problem, average_folds
 
@@ -30,9 +32,14 @@ class FittedForest:
     trees: tuple[Any, ...]
     threads: int
 
+    def __post_init__(self) -> None:
+        require(len(self.trees) > 0 and self.threads >= 1, "a forest needs trees and a thread")
+
     def heights(self, X: Floats) -> Floats:
         """Return each row's density at the bin centres, the mean over trees."""
-        return self.bins.nearest_density(_predict(self.trees, None, X, self.bins.count, self.threads)[0])
+        return self.bins.nearest_density(
+            _predict(self.trees, None, X, self.bins.count, min(self.threads, joblib.cpu_count()))[0]
+        )
 
 
 @dataclass(frozen=True)

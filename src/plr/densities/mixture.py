@@ -10,6 +10,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.densities.models import DensityModel, FittedModel, Problem
@@ -48,6 +49,9 @@ class Background:
     labels: Floats
     log_density: Floats
 
+    def __post_init__(self) -> None:
+        require(len(self.labels) == len(self.log_density) > 0, "labels and densities differ in number")
+
     def log(self, labels: Floats) -> Floats:
         """Return the log density at any label."""
         return np.interp(labels, self.labels, self.log_density)
@@ -80,6 +84,10 @@ class Mixture:
     outside: float
     encoding: Encoding
     target: Affine
+
+    def __post_init__(self) -> None:
+        require(len(self.shares) == len(self.models) + 1, "shares and models differ in number")
+        require(self.low <= self.high, "the range of the labels is empty")
 
     @property
     def knots(self) -> Floats:

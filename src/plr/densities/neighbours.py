@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
+from plr._fields import MATRIX, require
 from plr.densities.bins import Bins
 from plr.densities.models import Problem, average_folds
 
@@ -25,10 +28,24 @@ class FittedNeighbours:
     """Rows to look among, and their histograms."""
 
     bins: Bins
-    index: Any
-    target: Floats
+    rows: Floats = field(metadata=MATRIX)
+    count: int
+    target: Floats = field(metadata=MATRIX)
     weight: Floats
     threads: int
+
+    def __post_init__(self) -> None:
+        rows = len(self.rows)
+        require(1 <= self.count <= rows and self.threads >= 1, "more neighbours than rows")
+        require(self.weight.shape == (rows,), "rows and weights differ in number")
+        require(self.target.shape == (rows, self.bins.count), "histograms and bins differ in number")
+
+    @cached_property
+    def index(self) -> Any:
+        """What finds a row's neighbours."""
+        from sklearn.neighbors import NearestNeighbors
+
+        return NearestNeighbors(n_neighbors=self.count, n_jobs=1).fit(self.rows)
 
     def heights(self, X: Floats) -> Floats:
         """Return each row's density at the bin centres: the mean of its neighbours'."""
@@ -39,7 +56,9 @@ class FittedNeighbours:
             mean: Floats = (self.target[places] * weight).sum(axis=1) / weight.sum(axis=1)
             return mean
 
-        parts = Parallel(n_jobs=self.threads, prefer="threads")(delayed(part)(row) for row in range(0, len(X), _PART))
+        _ = self.index
+        threads = min(self.threads, joblib.cpu_count())
+        parts = Parallel(n_jobs=threads, prefer="threads")(delayed(part)(row) for row in range(0, len(X), _PART))
         return self.bins.nearest_density(np.concatenate(parts))
 
 
@@ -74,10 +93,8 @@ class Neighbours:
     def _among(
         self, problem: Problem, bins: Bins, target: Floats, weight: Floats, rows: Rows, fold: int
     ) -> FittedNeighbours:
-        from sklearn.neighbors import NearestNeighbors
-
         if len(rows) > self.most_rows:
             random = np.random.default_rng([problem.seed, fold])
             rows = np.sort(random.choice(rows, self.most_rows, replace=False))
-        index = NearestNeighbors(n_neighbors=min(self.count, len(rows)), n_jobs=1).fit(problem.X[rows])
-        return FittedNeighbours(bins, index, target[rows], weight[rows], problem.threads)
+        count = min(self.count, len(rows))
+        return FittedNeighbours(bins, problem.X[rows], count, target[rows], weight[rows], problem.threads)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
+from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.densities.bins import Bins
 from plr.densities.models import Problem, average_folds
+
+if TYPE_CHECKING:
+    import plr.network.network
 
 __all__ = ["FittedNetworks", "Network"]
 
@@ -24,7 +28,11 @@ class FittedNetworks:
     """One network per fold; new rows get the mean of what they say."""
 
     bins: Bins
-    networks: tuple[Any, ...]
+    networks: tuple[plr.network.network.Network, ...]
+
+    def __post_init__(self) -> None:
+        outputs = {int(network.layout.sizes[-1]) for network in self.networks}
+        require(outputs == {self.bins.count}, "outputs of the networks and bins differ in number")
 
     def heights(self, X: Floats) -> Floats:
         """Return each row's density at the bin centres."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import NOT_KEPT, require
 from plr._parameters import check_choice, check_integer, check_number
 from plr.contracts import Learner, Report, Task
 from plr.errors import FeatureError, ParameterError
@@ -49,7 +50,11 @@ class FittedBoosting:
     target: Affine
     report: Report
     n_jobs: int | None = None
-    training_prediction: Floats | None = field(default=None, repr=False)
+    training_prediction: Floats | None = field(default=None, repr=False, metadata=NOT_KEPT)
+
+    def __post_init__(self) -> None:
+        right = self.booster is None or self.booster.num_feature() == self.columns
+        require(right, "the trees have other columns than the model")
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"training_prediction": None}

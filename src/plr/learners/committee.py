@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from plr._codes import SQUARED
+from plr._fields import BY_ROW, require
 from plr._parameters import check_choice, check_integer
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
@@ -89,11 +90,16 @@ class FittedCommittee:
     """
 
     process: FittedGaussianProcess
-    trees: Fitted | None
+    trees: _Trees | None
     share: float
     encoding: Encoding
-    out_of_fold: Floats
+    out_of_fold: Floats = field(metadata=BY_ROW)
     report: Report
+
+    def __post_init__(self) -> None:
+        require(self.process.encoding.columns == self.encoding.width, "its members have other columns")
+        require(0 <= self.share <= 1, "the share must be within 0 and 1")
+        require(self.trees is not None or self.share == 1, "without trees the share must be 1")
 
     @property
     def unseen_weights(self) -> Floats | None:

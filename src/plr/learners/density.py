@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from plr._fields import BY_ROW, require
 from plr._parameters import check_choice
 from plr.candidates import CandidateSets
 from plr.contracts import Learner, Report, Task
@@ -47,7 +48,10 @@ class FittedDensity:
     point: str
     report: Report
     log_likelihood: float
-    out_of_fold: Floats | None = None
+    out_of_fold: Floats | None = field(default=None, metadata=BY_ROW)
+
+    def __post_init__(self) -> None:
+        require(self.point in _POINTS, "the point must be mean, median or mode")
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row: the density's mean, median or mode."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.contracts import Learner, Report, Task
@@ -37,6 +38,9 @@ class FittedLinear:
     intercept: float
     report: Report
     features: Encoding
+
+    def __post_init__(self) -> None:
+        require(self.coefficients.shape == (self.features.width,), "coefficients and columns differ in number")
 
     @one_blas_thread()
     def predict(self, X: Floats) -> Floats:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
 from plr._parameters import check_choice, check_integer, check_number
 from plr.contracts import Learner, Report, Task
 from plr.errors import ParameterError
@@ -38,6 +39,10 @@ class FittedNetwork:
     features: Encoding
     target: Affine
     report: Report
+
+    def __post_init__(self) -> None:
+        sizes = self.network.layout.sizes
+        require(sizes[0] == self.features.width and sizes[-1] == 1, "the network has other columns than the encoding")
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
 from plr._vectors import DOUBLES
 from plr.candidates import CandidateSets
 from plr.errors import DivergenceError, LengthError, ParameterError
@@ -106,6 +108,16 @@ class Network:
 
     layout: Layout
     parameters: Array
+
+    def __post_init__(self) -> None:
+        # The kernels follow these without looking.
+        sizes, activations = self.layout.sizes.tolist(), self.layout.activations.tolist()
+        require(len(sizes) >= 2 and sizes[0] >= 0 and min(sizes[1:]) >= 1, "a network needs layers with units")
+        require(self.parameters.dtype in (np.float32, np.float64), "parameters must be floats")
+        require(len(activations) == len(sizes) - 2, "activations and hidden layers differ in number")
+        require(set(activations) <= set(ACTIVATIONS.values()), "unknown activation code")
+        needed = sum((into + 1) * out for into, out in pairwise(sizes))
+        require(self.parameters.shape == (needed,), "parameters and units differ in number")
 
     def outputs(self, features: Array) -> Floats:
         """Return the outputs for each row, one column per output unit."""

@@ -1,8 +1,7 @@
 """Model files: one file that holds a fitted model, and that runs nothing when it is read.
 
-A file is a ZIP of uncompressed members: ``manifest.json`` says what there is, ``model.json`` how it belongs together,
-and the others are plain arrays, texts, and models of scikit-learn in the format of skops. All numbers are
-little-endian, so that a file says the same on every machine.
+A file is in the format of safetensors: a manifest that says what there is, JSON that says how it belongs together, and
+beside them plain arrays, LightGBM's texts, and models of scikit-learn in the format of skops.
 """
 
 from __future__ import annotations

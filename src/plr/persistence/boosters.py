@@ -9,7 +9,7 @@ import inspect
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -17,129 +17,96 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from plr._fields import require
 from plr.persistence.booster_text import check_booster_text, trees_of
 from plr.persistence.foreign import ForeignError
-from plr.persistence.kinds import Kind, MalformedError, a, flag, mapping, number, optional, text, whole
+from plr.persistence.schema import MalformedError, matches
 
-__all__ = ["BOOSTER_KINDS", "LIGHTGBM_HOMES", "StoredRegressor", "check_boosting"]
+if TYPE_CHECKING:
+    import lightgbm
+
+__all__ = ["StoredBooster", "StoredRegressor", "keep_regressor"]
 
 # Parameters that LightGBM knows besides those that the regressor names. Not all are kept: what is read from a file is
 # handed to LightGBM with every prediction, and there are some that tell it to read other files, or not to look where it
 # steps.
-_MORE = {
-    "alpha",
-    "bagging_seed",
-    "cat_l2",
-    "cat_smooth",
-    "deterministic",
-    "extra_trees",
-    "feature_fraction_bynode",
-    "feature_fraction_seed",
-    "force_col_wise",
-    "force_row_wise",
-    "max_bin",
-    "max_cat_threshold",
-    "max_cat_to_onehot",
-    "min_data_in_bin",
-    "min_data_per_group",
-    "path_smooth",
-    "seed",
-    "verbose",
-    "verbosity",
-}
+_MORE = (
+    "alpha bagging_seed cat_l2 cat_smooth deterministic extra_trees feature_fraction_bynode feature_fraction_seed "
+    "force_col_wise force_row_wise max_bin max_cat_threshold max_cat_to_onehot min_data_in_bin min_data_per_group "
+    "path_smooth seed verbose verbosity"
+)
+# A name must be one word: LightGBM is given all parameters in one line.
 _WORD = re.compile(r"[A-Za-z0-9_]{1,40}")
 _MOST_JOBS = 1024
-# What the fitted regressor says beside the trees, by the names that files have for it.
-_STATE = {
-    "_best_iteration": whole(-1),
-    "_fitted_with_feature_names": flag,
-    "_n_features": whole(-1),
-    "_n_features_in": whole(-1),
-    "_objective": optional(lambda value: text(value) and _WORD.fullmatch(value) is not None),
-}
 
 
-def _take_booster(booster: Any) -> dict[str, Any]:
-    trees = trees_of(booster.model_to_string())
-    check_booster_text(trees)
-    return {"trees": trees, "categories": booster.pandas_categorical}
+@dataclass(frozen=True)
+class StoredBooster:
+    """A booster as a file holds it: the text of its trees, and the categories of a frame that it was trained on."""
 
+    trees: str
+    categories: Any
 
-def _make_booster(fields: dict[str, Any]) -> Any:
-    import lightgbm
+    @classmethod
+    def of(cls, booster: Any) -> StoredBooster:
+        """Return what is kept of a booster."""
+        trees = trees_of(booster.model_to_string())
+        check_booster_text(trees)
+        return cls(trees, booster.pandas_categorical)
 
-    columns = check_booster_text(fields["trees"])
-    given = f"{fields['trees']}\npandas_categorical:{json.dumps(fields['categories'])}\n"
-    try:
-        booster = lightgbm.Booster(model_str=given)
-    except (lightgbm.basic.LightGBMError, ValueError) as error:
-        raise ForeignError("LightGBM cannot read its trees", {"lightgbm"}, error) from error
-    if booster.num_feature() != columns:
-        raise MalformedError("its trees want other columns than they say")
-    return booster
-
-
-def _are_categories(value: Any) -> bool:
-    if value is None:
-        return True
-    plain = (str, int, float, bool, type(None))
-    return isinstance(value, list) and all(
-        isinstance(entries, list) and all(isinstance(entry, plain) for entry in entries) for entries in value
-    )
-
-
-def _take_regressor(regressor: Any) -> dict[str, Any]:
-    stored = isinstance(regressor, StoredRegressor)
-    parameters = regressor.parameters if stored else regressor.get_params(deep=False)
-    unknown = sorted(name for name in parameters if not _is_kept(name))
-    if unknown:
-        raise MalformedError(f"files do not hold LightGBM's parameter {unknown[0]!r}")
-    for name, value in parameters.items():
-        if not _is_plain(value):
-            raise MalformedError(
-                f"the {name} of LGBMRegressor is neither a number nor a name, and files hold nothing else"
+    def __post_init__(self) -> None:
+        plain = (str, int, float, bool, type(None))
+        right = self.categories is None or (
+            isinstance(self.categories, list)
+            and all(
+                isinstance(column, list) and all(isinstance(each, plain) for each in column)
+                for column in self.categories
             )
-    if not stored and not _is_fitted(regressor):
-        return {"parameters": parameters, "booster": None, "state": None}
-    state = {
-        "_best_iteration": int(regressor.best_iteration_),
-        "_fitted_with_feature_names": hasattr(regressor, "feature_names_in_"),
-        "_n_features": int(regressor.n_features_),
-        "_n_features_in": int(regressor.n_features_in_),
-        "_objective": regressor.objective_,
-    }
-    return {"parameters": parameters, "booster": regressor.booster_, "state": state}
+        )
+        require(right, "categories must be texts and numbers")
+
+    def restore(self) -> Any:
+        """Return a booster again, after a strict look at its text."""
+        import lightgbm
+
+        columns = check_booster_text(self.trees)
+        given = f"{self.trees}\npandas_categorical:{json.dumps(self.categories)}\n"
+        try:
+            booster = lightgbm.Booster(model_str=given)
+        except (lightgbm.basic.LightGBMError, ValueError) as error:
+            raise ForeignError("LightGBM cannot read its trees", {"lightgbm"}, error) from error
+        if booster.num_feature() != columns:
+            raise MalformedError("its trees have other columns than they say")
+        return booster
 
 
-def _is_fitted(regressor: Any) -> bool:
+def keep_regressor(regressor: Any) -> StoredRegressor:
+    """Return what is kept of an ``LGBMRegressor``."""
+    parameters = regressor.get_params(deep=False)
+    if problem := _problem(parameters):
+        raise MalformedError(problem)
     try:
         check_is_fitted(regressor)
     except NotFittedError:
-        return False
-    return True
+        return StoredRegressor(parameters, None, 0, None, False)
+    named = hasattr(regressor, "feature_names_in_")
+    return StoredRegressor(parameters, regressor.booster_, int(regressor.best_iteration_), regressor.objective_, named)
 
 
-def _make_regressor(fields: dict[str, Any]) -> Any:
+def _problem(parameters: dict[str, Any]) -> str:
+    """Return why parameters of an ``LGBMRegressor`` cannot be kept; empty where they can."""
     import lightgbm
 
-    if not all(_is_kept(name) for name in fields["parameters"]):
-        raise MalformedError("its LGBMRegressor has a parameter that files do not hold")
-    if not _is_few(fields["parameters"].get("n_jobs")) or (fields["booster"] is None) != (fields["state"] is None):
-        raise MalformedError("its LGBMRegressor is none")
-    if fields["booster"] is None:
-        return lightgbm.LGBMRegressor(**fields["parameters"])
-    state = fields["state"]
-    if state.keys() != _STATE.keys() or not all(check(state[name]) for name, check in _STATE.items()):
-        raise MalformedError("its LGBMRegressor is none")
-    if not state["_n_features"] == state["_n_features_in"] == fields["booster"].num_feature():
-        raise MalformedError("its LGBMRegressor has other columns than its trees")
-    return StoredRegressor(
-        fields["parameters"],
-        fields["booster"],
-        state["_best_iteration"],
-        state["_objective"],
-        state["_fitted_with_feature_names"],
-    )
+    known = {*_MORE.split(), *inspect.signature(lightgbm.LGBMRegressor).parameters} - {"self", "kwargs"}
+    for name, value in parameters.items():
+        if name not in known:
+            return f"files do not hold LightGBM's parameter {name!r}"
+        plain = isinstance(value, bool | None) or matches(value, float)
+        if not plain and not (isinstance(value, str) and _WORD.fullmatch(value)):
+            return f"the {name} of LGBMRegressor is neither a number nor a name, and files hold nothing else"
+    jobs = parameters.get("n_jobs")
+    few = jobs is None or (matches(jobs, int) and abs(jobs) <= _MOST_JOBS)
+    return "" if few else f"n_jobs must be at most {_MOST_JOBS}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +117,8 @@ class StoredRegressor:
     ----------
     parameters : dict
         Those of the ``LGBMRegressor``.
-    booster_ : lightgbm.Booster
+    booster_ : lightgbm.Booster or None
+        None where it is not fitted; it then comes back as an ``LGBMRegressor``.
     best_iteration_ : int
     objective_ : str or None
     named : bool
@@ -158,81 +126,39 @@ class StoredRegressor:
     """
 
     parameters: dict[str, Any]
-    booster_: Any
+    booster_: lightgbm.Booster | None
     best_iteration_: int
     objective_: str | None
     named: bool
 
-    @property
-    def n_features_(self) -> int:
-        """Number of columns."""
-        return int(self.booster_.num_feature())
+    def __post_init__(self) -> None:
+        require(not (problem := _problem(self.parameters)), problem)
+        require(self.objective_ is None or _WORD.fullmatch(self.objective_) is not None, "invalid objective")
+
+    def restore(self) -> Any:
+        """Return the regressor, or one of LightGBM's where it is not fitted."""
+        import lightgbm
+
+        return lightgbm.LGBMRegressor(**self.parameters) if self.booster_ is None else self
 
     @property
     def n_features_in_(self) -> int:
         """Number of columns."""
-        return self.n_features_
+        booster: Any = self.booster_
+        return int(booster.num_feature())
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the columns."""
         if not self.named:
             raise AttributeError("It was fitted to columns without names.")
-        return np.array(self.booster_.feature_name())
+        booster: Any = self.booster_
+        return np.array(booster.feature_name())
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return one prediction per row."""
         rows = X if hasattr(X, "columns") else check_array(X, accept_sparse=True, ensure_all_finite=False)
         jobs = self.parameters.get("n_jobs")
         threads = effective_n_jobs(jobs) if jobs is not None else 0
-        return self.booster_.predict(rows, num_threads=threads)
-
-
-def _is_kept(name: str) -> bool:
-    import lightgbm
-
-    return name in _MORE or name in inspect.signature(lightgbm.LGBMRegressor).parameters.keys() - {"self", "kwargs"}
-
-
-def _is_plain(value: Any) -> bool:
-    # A name must be one word: LightGBM is given all parameters in one line.
-    return value is None or isinstance(value, bool) or number(value) or (text(value) and bool(_WORD.fullmatch(value)))
-
-
-def _is_few(jobs: Any) -> bool:
-    return jobs is None or whole(-_MOST_JOBS, _MOST_JOBS)(jobs)
-
-
-def check_boosting(fields: dict[str, Any]) -> None:
-    """Check that trees have the columns that the model has."""
-    if fields["booster"] is not None and fields["booster"].num_feature() != fields["columns"]:
-        raise MalformedError("its trees want other columns than the model has")
-    if not _is_few(fields["n_jobs"]):
-        raise MalformedError("its n_jobs is none")
-
-
-_BOOSTER = "lightgbm.basic:Booster"
-
-LIGHTGBM_HOMES = ("lightgbm.sklearn:LGBMRegressor", f"{__name__}:StoredRegressor")
-"""Where regressors of LightGBM's are: as they were fitted, and as they were read."""
-
-BOOSTER_KINDS = (
-    Kind(
-        "booster",
-        _BOOSTER,
-        {"trees": text, "categories": _are_categories},
-        take=_take_booster,
-        make=_make_booster,
-    ),
-    Kind(
-        "lightgbm regressor",
-        LIGHTGBM_HOMES[0],
-        {
-            "parameters": mapping(text, _is_plain),
-            "booster": optional(a(_BOOSTER)),
-            "state": optional(mapping(text, lambda _: True)),
-        },
-        take=_take_regressor,
-        make=_make_regressor,
-    ),
-)
+        booster: Any = self.booster_
+        return booster.predict(rows, num_threads=threads)

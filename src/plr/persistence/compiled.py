@@ -7,14 +7,18 @@ need no more memory than rows and file account for. What cannot be checked must 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from plr.persistence.kinds import MalformedError, require, whole
+from plr.persistence.schema import MalformedError, require
 
 __all__ = ["UntrustedError", "check_compiled"]
 
+_BAD_TREE = "invalid tree: child index or column out of range"
+_BAD_ROWS, _BAD_INDEX = "invalid rows of neighbours", "invalid index of neighbours"
+_BAD_VECTORS = "invalid support vectors"
 _DEEPEST = 60
 _MOST_JOBS = 1024
 _SVM_KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
@@ -66,9 +70,11 @@ def _check_object(part: Any, name: str, owner: str, trusted: Container[str]) -> 
     for attribute, value in state.items():
         # A method that is replaced would not do what is relied on here.
         shadowed = callable(getattr(type(part), attribute, None)) or attribute in ("_impl", "_in_fit")
-        require(not shadowed or name in trusted, "one of its regressors is none")
+        require(not shadowed or name in trusted, "a regressor has a method replaced")
         if attribute == "n_jobs":
-            require(value is None or whole(-_MOST_JOBS, _MOST_JOBS)(value), "the n_jobs of a regressor is none")
+            require(
+                value is None or _whole(value, -_MOST_JOBS, _MOST_JOBS), "the n_jobs of a regressor is out of range"
+            )
     if name in _PARTS and owner not in _PARTS[name] and owner not in trusted:
         raise UntrustedError(f"holds a {type(part).__name__} where scikit-learn has none")
     check = _CHECKS.get(name)
@@ -83,7 +89,7 @@ def _check_object(part: Any, name: str, owner: str, trusted: Container[str]) -> 
                 require(state.get(attribute, 1) == 1, "a regressor has several outputs")
         usual = check(part)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise MalformedError(f"one of its regressors, a {type(part).__name__}, is none") from error
+        raise MalformedError(f"one of its regressors is no valid {type(part).__name__}") from error
     if usual is False and name not in trusted:
         raise UntrustedError(
             f"holds a {type(part).__name__} of an unusual kind, whose numbers plr cannot check. If you know where the "
@@ -93,35 +99,36 @@ def _check_object(part: Any, name: str, owner: str, trusted: Container[str]) -> 
 
 def _check_tree(tree: Any) -> None:
     # The tree shows as many nodes as it says, whether it has them or not.
-    require(tree.node_count == tree.capacity > 0, "a tree has other nodes than it says")
-    require(tree.n_outputs == 1 and tree.max_n_classes >= 1, "a tree has several outputs")
-    left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
-    place, leaf = np.arange(len(left)), left == -1
-    require(bool((leaf == (right == -1)).all()), "a tree lacks leaves")
-    for child in (left, right):
-        require(bool((leaf | ((child > place) & (child < len(left)))).all()), "a tree is none")
-    feature = np.asarray(tree.feature)
-    require(
-        bool((leaf | ((feature >= 0) & (feature < tree.n_features))).all()), "a tree splits by a column that is none"
-    )
+    _hold(_BAD_TREE, tree.node_count == tree.capacity > 0, tree.n_outputs == 1, tree.max_n_classes >= 1)
+    left, right, feature = (np.asarray(part) for part in (tree.children_left, tree.children_right, tree.feature))
+    leaf = left == -1
+    _hold(_BAD_TREE, leaf == (right == -1), leaf | ((feature >= 0) & (feature < tree.n_features)))
+    _check_children(left, right, ~leaf)
+
+
+def _check_children(left: Any, right: Any, split: Any) -> None:
+    """Check that children come after their parents and inside the tree, so that a way down ends."""
+    place = np.arange(len(left))
+    _hold(_BAD_TREE, *(~split | ((child > place) & (child < len(left))) for child in (left, right)))
 
 
 def _check_tree_regressor(regressor: Any) -> None:
-    require(_name(regressor.tree_) == _TREE, "a tree is none")
-    require(regressor.tree_.n_features == regressor.n_features_in_, "a tree has other columns than its model")
+    _hold(_BAD_TREE, _name(regressor.tree_) == _TREE, regressor.tree_.n_features == regressor.n_features_in_)
 
 
 def _check_forest(forest: Any) -> None:
     # Only the first tree looks at the rows.
-    require(type(forest.estimators_) is list and len(forest.estimators_) > 0, "a forest has no trees")
+    _hold("a forest has no trees", type(forest.estimators_) is list, len(forest.estimators_) > 0)
     _check_members(forest.estimators_, forest.n_features_in_)
 
 
 def _check_stages(stages: Any) -> bool:
     trees = stages.estimators_
-    require(isinstance(trees, np.ndarray) and trees.ndim == 2 and trees.shape[1] == 1 <= len(trees), "stages are none")
+    _hold(
+        "invalid stages of boosting", isinstance(trees, np.ndarray), trees.ndim == 2, trees.shape[1] == 1 <= len(trees)
+    )
     _check_members(trees.ravel(), stages.n_features_in_)
-    require(all(tree.tree_.max_n_classes == 1 for tree in trees.ravel()), "a tree has several outputs")
+    _hold(_BAD_TREE, [tree.tree_.max_n_classes == 1 for tree in trees.ravel()])
     # Stages are added to what this predicts without a look at how many rows that has.
     return _name(stages.init_) == _DUMMY or (isinstance(stages.init_, str) and stages.init_ == "zero")
 
@@ -133,53 +140,44 @@ def _check_members(trees: Any, columns: int) -> None:
 
 
 def _check_dummy(dummy: Any) -> None:
-    require(np.size(dummy.constant_) == 1 and np.asarray(dummy.constant_).dtype.kind == "f", "a constant is none")
+    _hold("invalid constant", np.size(dummy.constant_) == 1, np.asarray(dummy.constant_).dtype.kind == "f")
 
 
 def _check_histogram(model: Any) -> bool:
-    columns = model.n_features_in_
-    mapper, offset = model._bin_mapper, model._baseline_prediction
-    require(isinstance(offset, np.ndarray) and offset.size == 1, "trees have no beginning")
+    columns, mapper, offset = model.n_features_in_, model._bin_mapper, model._baseline_prediction
     by_category = mapper.is_categorical_
-    require(isinstance(by_category, np.ndarray) and by_category.shape == (columns,), "trees have other columns")
-    known = [mapper.bin_thresholds_[place] for place in np.flatnonzero(by_category)]
-    require(all(bool(((part >= 0) & (part < 256)).all()) for part in map(np.asarray, known)), "categories are none")
-    require(type(model._predictors) is list and all(len(each) == 1 for each in model._predictors), "trees are none")
+    _hold("boosting has no first prediction", isinstance(offset, np.ndarray), offset.size == 1)
+    _hold("boosting has other columns", isinstance(by_category, np.ndarray), by_category.shape == (columns,))
+    known = [np.asarray(mapper.bin_thresholds_[place]) for place in np.flatnonzero(by_category)]
+    _hold("invalid categories", *((part >= 0) & (part < 256) for part in known))
+    _hold(_BAD_TREE, type(model._predictors) is list, [len(each) == 1 for each in model._predictors])
     for (predictor,) in model._predictors:
-        require(_name(predictor) == _PREDICTOR, "a tree is none")
+        require(_name(predictor) == _PREDICTOR, _BAD_TREE)
         _check_predictor(predictor)
-        nodes = predictor.nodes
-        split = nodes["is_leaf"] == 0
-        feature = nodes["feature_idx"][split].astype(np.int64)
-        require(bool(((feature >= 0) & (feature < columns)).all()), "a tree splits by a column that is none")
-        sorts = feature[nodes["is_categorical"][split] != 0]
-        require(bool((by_category[sorts] != 0).all()), "a tree splits by categories of a column that has none")
+        splits = predictor.nodes[predictor.nodes["is_leaf"] == 0]
+        feature = splits["feature_idx"].astype(np.int64)
+        _hold(_BAD_TREE, feature >= 0, feature < columns, by_category[feature[splits["is_categorical"] != 0]] != 0)
     return model._preprocessor is None
 
 
 def _check_predictor(predictor: Any) -> None:
     nodes = predictor.nodes
-    require(isinstance(nodes, np.ndarray) and nodes.ndim == 1 and len(nodes) > 0, "a tree is none")
-    split, place = nodes["is_leaf"] == 0, np.arange(len(nodes))
-    for child in (nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)):
-        require(bool((~split | ((child > place) & (child < len(nodes)))).all()), "a tree is none")
-    by_category = split & (nodes["is_categorical"] != 0)
+    _hold(_BAD_TREE, isinstance(nodes, np.ndarray), nodes.ndim == 1, len(nodes) > 0)
+    split = nodes["is_leaf"] == 0
+    _check_children(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), split)
     tables = predictor.raw_left_cat_bitsets, predictor.binned_left_cat_bitsets
-    require(all(isinstance(t, np.ndarray) and t.ndim == 2 and t.shape[1] == 8 for t in tables), "a tree is none")
-    rows = min(len(table) for table in tables)
-    require(bool((nodes["bitset_idx"][by_category].astype(np.int64) < rows).all()), "a tree lacks categories")
+    _hold(_BAD_TREE, [isinstance(table, np.ndarray) and table.ndim == 2 and table.shape[1] == 8 for table in tables])
+    by_category = split & (nodes["is_categorical"] != 0)
+    _hold(_BAD_TREE, nodes["bitset_idx"][by_category].astype(np.int64) < min(map(len, tables)))
 
 
 def _check_neighbours(model: Any) -> bool:
     rows = model._fit_X
-    require(isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind == "f", "neighbours have no rows")
-    require(bool(np.isfinite(rows).all()), "neighbours have rows that are none")
-    require(rows.shape[1] == model.n_features_in_ and len(rows) == model.n_samples_fit_, "neighbours have other rows")
-    require(whole(1, len(rows))(model.n_neighbors) and len(model._y) == len(rows), "neighbours are none")
-    require(model._fit_method in ("kd_tree", "ball_tree", "brute"), "neighbours are none")
+    _hold(_BAD_ROWS, isinstance(rows, np.ndarray), rows.ndim == 2, rows.dtype.kind == "f", np.isfinite(rows))
+    _hold(_BAD_ROWS, rows.shape[1] == model.n_features_in_, len(rows) == model.n_samples_fit_ == len(model._y))
+    _hold(_BAD_ROWS, _whole(model.n_neighbors, 1, len(rows)), model._fit_method in ("kd_tree", "ball_tree", "brute"))
     if model._fit_method != "brute":
-        require(_name(model._tree) in _INDICES, "an index of neighbours is none")
-        require(model._tree.__getstate__()[0].shape == rows.shape, "an index of neighbours has other rows")
+        _hold(_BAD_INDEX, _name(model._tree) in _INDICES, model._tree.__getstate__()[0].shape == rows.shape)
     usual = set(model.effective_metric_params_) <= {"p"} and model.metric_params is None
     return model.effective_metric_ in _METRICS and usual
 
@@ -187,36 +185,29 @@ def _check_neighbours(model: Any) -> bool:
 def _check_index(tree: Any) -> bool:
     data, order, nodes, bounds, leaf_size, levels, count, *_, metric, weight = tree.__getstate__()
     rows, columns = data.shape
-    require(rows > 0 and columns > 0 and leaf_size >= 1 and weight is None, "an index of neighbours is none")
-    require(order.shape == (rows,) and bool(((order >= 0) & (order < rows)).all()), "an index of neighbours is none")
+    # Without a metric, compiled code would follow a pointer to nothing.
+    _hold(_BAD_INDEX, rows > 0, columns > 0, leaf_size >= 1, weight is None, metric is not None)
+    _hold(_BAD_INDEX, order.shape == (rows,), order >= 0, order < rows)
     # Nodes come in levels; an inner one's children are at twice its place.
-    require(0 < levels < 64 and count == len(nodes) == 2**levels - 1, "an index of neighbours is none")
-    require(bounds.shape[1:] == (count, columns), "an index of neighbours is none")
-    require(bounds.shape[0] == (2 if _name(tree) == _INDICES[0] else 1), "an index of neighbours is none")
+    _hold(_BAD_INDEX, 0 < levels < 64 and count == len(nodes) == 2**levels - 1)
+    _hold(_BAD_INDEX, bounds.shape == (2 if _name(tree) == _INDICES[0] else 1, count, columns))
     first, last = nodes["idx_start"].astype(np.int64), nodes["idx_end"].astype(np.int64)
-    require(bool(((first >= 0) & (first <= last) & (last <= rows)).all()), "an index of neighbours is none")
     inner = np.flatnonzero(nodes["is_leaf"] == 0)
-    require(not inner.size or 2 * int(inner.max()) + 2 < count, "an index of neighbours is none")
-    # Without one, compiled code would follow a pointer to nothing.
-    require(metric is not None, "an index of neighbours is none")
+    _hold(_BAD_INDEX, first >= 0, first <= last, last <= rows, 2 * inner + 2 < count)
     return _name(metric) == "sklearn.metrics._dist_metrics.EuclideanDistance64"
 
 
 def _check_support_vectors(model: Any) -> bool:
     if model._sparse is not False or not isinstance(model.kernel, str):
         return False
-    require(model.kernel in _SVM_KERNELS, "a kernel is none")
-    count = len(model.support_)
-    places, vectors, sizes = model.support_, model.support_vectors_, model._n_support
+    count, places, vectors, sizes = len(model.support_), model.support_, model.support_vectors_, model._n_support
     arrays = (places, vectors, sizes, model._dual_coef_, model._intercept_, model._probA, model._probB)
-    require(all(isinstance(part, np.ndarray) for part in arrays), "support vectors are none")
-    require(places.shape == (count,) and sizes.shape == (2,), "support vectors are none")
-    require(model._dual_coef_.shape == (1, count) and model._intercept_.shape == (1,), "support vectors are none")
-    require(model._probA.size == model._probB.size == 0, "support vectors are none")
+    _hold(_BAD_VECTORS, model.kernel in _SVM_KERNELS, [isinstance(part, np.ndarray) for part in arrays])
+    _hold(_BAD_VECTORS, places.shape == (count,), sizes.shape == (2,), model._probA.size == model._probB.size == 0)
+    _hold(_BAD_VECTORS, model._dual_coef_.shape == (1, count), model._intercept_.shape == (1,))
     if model.kernel == "precomputed":
         rows = model.shape_fit_[0]
-        require(rows == model.n_features_in_, "support vectors have other rows")
-        require(bool(((places >= 0) & (places < rows)).all()), "support vectors have other rows")
+        _hold("support vectors have other rows", rows == model.n_features_in_, places >= 0, places < rows)
     else:
         require(vectors.shape == (count, model.n_features_in_), "support vectors have other columns")
     return True
@@ -224,11 +215,20 @@ def _check_support_vectors(model: Any) -> bool:
 
 def _check_random_state(state: Any) -> None:
     described = state.get_state(legacy=False)
-    require(described["bit_generator"] == "MT19937" and 0 <= described["state"]["pos"] <= 624, "a random state is none")
+    _hold("invalid random state", described["bit_generator"] == "MT19937", 0 <= described["state"]["pos"] <= 624)
 
 
 def _check_generator(generator: Any) -> bool:
     return type(generator.bit_generator).__name__ == "PCG64"
+
+
+def _hold(what: str, *conditions: Any) -> None:
+    """Raise `MalformedError` unless all conditions hold, everywhere."""
+    require(all(bool(np.all(condition)) for condition in conditions), what)
+
+
+def _whole(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high
 
 
 def _name(part: Any) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import io
 import json
+import math
+import re
 import types
 import warnings
 import zipfile
@@ -21,7 +23,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from plr.errors import DependencyError, ModelFileError
 from plr.persistence.compiled import UntrustedError, check_compiled
-from plr.persistence.kinds import MalformedError, require
+from plr.persistence.schema import MalformedError, require
 
 __all__ = ["ForeignError", "UntrustedError", "is_code", "pack", "unpack"]
 
@@ -37,65 +39,48 @@ _CODE = (
 )
 
 
-def _in(module: str, *names: str) -> set[str]:
-    return {f"{module}.{name}" for name in names}
-
-
-_LINEAR = "sklearn.linear_model"
-_LOSSES = ("AbsoluteError", "HalfGammaLoss", "HalfPoissonLoss", "HalfSquaredError", "HalfTweedieLoss")
-_LOSSES_TOO = ("HalfTweedieLossIdentity", "HuberLoss", "PinballLoss")
-_SPLITTERS = ("GroupKFold", "GroupShuffleSplit", "KFold", "LeaveOneGroupOut", "LeaveOneOut", "PredefinedSplit")
-_SPLITTERS_TOO = ("RepeatedKFold", "ShuffleSplit", "StratifiedKFold", "TimeSeriesSplit")
-
+# Types that are known, by module; among numpy's are functions that labels and features are often sent through.
+_NAMES = """
+builtins: bool dict float int list set str tuple
+numpy: bool bool_ dtype exp expm1 float16 float32 float64 float8 int16 int32 int64 int8 log log10 log1p log2
+    ma.MaskedArray ndarray random.PCG64 random._generator.Generator random._pcg64.PCG64 random.mtrand.RandomState
+    sqrt square str_ uint16 uint32 uint64 uint8
+sklearn._loss: _loss.CyAbsoluteError _loss.CyHalfGammaLoss _loss.CyHalfPoissonLoss _loss.CyHalfSquaredError
+    _loss.CyHalfTweedieLoss _loss.CyHalfTweedieLossIdentity _loss.CyHuberLoss _loss.CyPinballLoss link.IdentityLink
+    link.Interval link.LogLink loss.AbsoluteError loss.HalfGammaLoss loss.HalfPoissonLoss loss.HalfSquaredError
+    loss.HalfTweedieLoss loss.HalfTweedieLossIdentity loss.HuberLoss loss.PinballLoss
+sklearn: compose._target.TransformedTargetRegressor dummy.DummyRegressor impute._base.SimpleImputer
+    pipeline.Pipeline utils._bunch.Bunch
+sklearn.ensemble: _bagging.BaggingRegressor _forest.ExtraTreesRegressor _forest.RandomForestRegressor
+    _gb.GradientBoostingRegressor _voting.VotingRegressor
+sklearn.ensemble._hist_gradient_boosting: binning._BinMapper gradient_boosting.HistGradientBoostingRegressor
+    predictor.TreePredictor
+sklearn.gaussian_process: _gpr.GaussianProcessRegressor kernels.CompoundKernel kernels.ConstantKernel
+    kernels.DotProduct kernels.ExpSineSquared kernels.Exponentiation kernels.Matern kernels.Product kernels.RBF
+    kernels.RationalQuadratic kernels.Sum kernels.WhiteKernel
+sklearn.linear_model: _base.LinearRegression _bayes.ARDRegression _bayes.BayesianRidge
+    _coordinate_descent.ElasticNet _coordinate_descent.ElasticNetCV _coordinate_descent.Lasso
+    _coordinate_descent.LassoCV _glm.glm.GammaRegressor _glm.glm.PoissonRegressor _glm.glm.TweedieRegressor
+    _huber.HuberRegressor _least_angle.Lars _least_angle.LarsCV _least_angle.LassoLars _least_angle.LassoLarsCV
+    _least_angle.LassoLarsIC _omp.OrthogonalMatchingPursuit _omp.OrthogonalMatchingPursuitCV
+    _quantile.QuantileRegressor _ransac.RANSACRegressor _ridge.Ridge _ridge.RidgeCV
+    _stochastic_gradient.SGDRegressor _theil_sen.TheilSenRegressor
+sklearn.metrics: _dist_metrics.EuclideanDistance64 _scorer._PassthroughScorer
+sklearn.model_selection: _search.GridSearchCV _search.RandomizedSearchCV _split.GroupKFold _split.GroupShuffleSplit
+    _split.KFold _split.LeaveOneGroupOut _split.LeaveOneOut _split.PredefinedSplit _split.RepeatedKFold
+    _split.ShuffleSplit _split.StratifiedKFold _split.TimeSeriesSplit
+sklearn.neighbors: _ball_tree.BallTree _kd_tree.KDTree _regression.KNeighborsRegressor
+sklearn.neural_network: _multilayer_perceptron.MLPRegressor _stochastic_optimizers.AdamOptimizer
+    _stochastic_optimizers.SGDOptimizer
+sklearn.preprocessing: _data.MaxAbsScaler _data.MinMaxScaler _data.RobustScaler _data.StandardScaler
+    _function_transformer.FunctionTransformer
+sklearn.svm: _classes.LinearSVR _classes.NuSVR _classes.SVR
+sklearn.tree: _classes.DecisionTreeRegressor _classes.ExtraTreeRegressor _tree.Tree
+"""
 _KNOWN = {
-    *_in("builtins", "bool", "dict", "float", "int", "list", "set", "str", "tuple"),
-    *_in("numpy", "bool", "bool_", "dtype", "ndarray", "ma.MaskedArray", "str_", "random.mtrand.RandomState"),
-    *_in("numpy", "random._generator.Generator", "random.PCG64", "random._pcg64.PCG64"),
-    *_in("numpy", *(f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64))),
-    # Functions of numpy's that labels and features are often sent through.
-    *_in("numpy", "exp", "expm1", "log", "log10", "log1p", "log2", "sqrt", "square"),
-    *_in("sklearn.utils._bunch", "Bunch"),
-    *_in(f"{_LINEAR}._base", "LinearRegression"),
-    *_in(f"{_LINEAR}._bayes", "ARDRegression", "BayesianRidge"),
-    *_in(f"{_LINEAR}._coordinate_descent", "ElasticNet", "ElasticNetCV", "Lasso", "LassoCV"),
-    *_in(f"{_LINEAR}._glm.glm", "GammaRegressor", "PoissonRegressor", "TweedieRegressor"),
-    *_in(f"{_LINEAR}._huber", "HuberRegressor"),
-    *_in(f"{_LINEAR}._least_angle", "Lars", "LarsCV", "LassoLars", "LassoLarsCV", "LassoLarsIC"),
-    *_in(f"{_LINEAR}._omp", "OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV"),
-    *_in(f"{_LINEAR}._quantile", "QuantileRegressor"),
-    *_in(f"{_LINEAR}._ransac", "RANSACRegressor"),
-    *_in(f"{_LINEAR}._ridge", "Ridge", "RidgeCV"),
-    *_in(f"{_LINEAR}._stochastic_gradient", "SGDRegressor"),
-    *_in(f"{_LINEAR}._theil_sen", "TheilSenRegressor"),
-    *_in("sklearn.compose._target", "TransformedTargetRegressor"),
-    *_in("sklearn.dummy", "DummyRegressor"),
-    *_in("sklearn.ensemble._bagging", "BaggingRegressor"),
-    *_in("sklearn.ensemble._forest", "ExtraTreesRegressor", "RandomForestRegressor"),
-    *_in("sklearn.ensemble._gb", "GradientBoostingRegressor"),
-    *_in("sklearn.ensemble._hist_gradient_boosting", "binning._BinMapper", "predictor.TreePredictor"),
-    *_in("sklearn.ensemble._hist_gradient_boosting.gradient_boosting", "HistGradientBoostingRegressor"),
-    *_in("sklearn.ensemble._voting", "VotingRegressor"),
-    *_in("sklearn.gaussian_process._gpr", "GaussianProcessRegressor"),
-    *_in("sklearn.gaussian_process.kernels", "CompoundKernel", "ConstantKernel", "DotProduct", "ExpSineSquared"),
-    *_in("sklearn.gaussian_process.kernels", "Exponentiation", "Matern", "Product", "RBF", "RationalQuadratic"),
-    *_in("sklearn.gaussian_process.kernels", "Sum", "WhiteKernel"),
-    *_in("sklearn.impute._base", "SimpleImputer"),
-    *_in("sklearn._loss.link", "IdentityLink", "Interval", "LogLink"),
-    *_in("sklearn._loss.loss", *_LOSSES, *_LOSSES_TOO),
-    *_in("sklearn._loss._loss", *(f"Cy{name}" for name in (*_LOSSES, *_LOSSES_TOO))),
-    *_in("sklearn.metrics._dist_metrics", "EuclideanDistance64"),
-    *_in("sklearn.metrics._scorer", "_PassthroughScorer"),
-    *_in("sklearn.model_selection._search", "GridSearchCV", "RandomizedSearchCV"),
-    *_in("sklearn.model_selection._split", *_SPLITTERS, *_SPLITTERS_TOO),
-    *_in("sklearn.neighbors", "_ball_tree.BallTree", "_kd_tree.KDTree", "_regression.KNeighborsRegressor"),
-    *_in("sklearn.neural_network._multilayer_perceptron", "MLPRegressor"),
-    *_in("sklearn.neural_network._stochastic_optimizers", "AdamOptimizer", "SGDOptimizer"),
-    *_in("sklearn.pipeline", "Pipeline"),
-    *_in("sklearn.preprocessing._data", "MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"),
-    *_in("sklearn.preprocessing._function_transformer", "FunctionTransformer"),
-    *_in("sklearn.svm._classes", "LinearSVR", "NuSVR", "SVR"),
-    *_in("sklearn.tree._classes", "DecisionTreeRegressor", "ExtraTreeRegressor"),
-    *_in("sklearn.tree._tree", "Tree"),
+    f"{module}.{name}"
+    for module, names in re.findall(r"^(\S+):([^:]+)$", _NAMES, re.MULTILINE)
+    for name in names.split()
 }
 
 # How skops makes them, by how their names begin; the first that fits counts.
@@ -232,15 +217,12 @@ def _types_in(schema: Any, trusted: Sequence[str] = ()) -> set[tuple[str, str]]:
 def _check_state(part: dict[str, Any], wanted: list[str]) -> None:
     state = part.get("content")
     entries = state.get("content") if isinstance(state, dict) and state.get("__loader__") == "TupleNode" else None
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise MalformedError("an index of neighbours is none")
-    require([entry.get("__loader__") for entry in entries] == wanted, "an index of neighbours is none")
-    for entry in entries:
-        if entry["__loader__"] == "NdArrayNode":
-            right = (entry.get("__class__"), entry.get("type")) == ("ndarray", "numpy")
-            require(right, "an index of neighbours is none")
-        elif entry["__loader__"] == "ObjectNode":
-            require(entry.get("__class__") == "EuclideanDistance64", "an index of neighbours is none")
+    right = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    require(right and [entry.get("__loader__") for entry in entries or ()] == wanted, "invalid index of neighbours")
+    for entry in entries or ():
+        usual = {"NdArrayNode": ("ndarray", "numpy"), "ObjectNode": ("EuclideanDistance64", entry.get("type"))}
+        told = entry.get("__class__"), entry.get("type")
+        require(told == usual.get(entry["__loader__"], told), "invalid index of neighbours")
 
 
 def _packages(types: set[tuple[str, str]]) -> set[str]:
@@ -266,7 +248,7 @@ def _check_archive(content: bytes | bytearray) -> Any:
                 elif entry.filename.endswith(".npz"):
                     _check_packed(archive.read(entry))
                 elif entry.filename.endswith(".bin"):
-                    # Bytes that numpy would take for an array are none.
+                    # numpy must not take bytes for an array.
                     require(not archive.read(entry).startswith((b"\x93NUMPY", b"PK")), "a regressor has a false part")
                 else:
                     require(entry.filename == "schema.json", "a regressor has a part that skops does not write")
@@ -296,7 +278,5 @@ def _check_array(member: Any, size: int) -> None:
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(member)
     require(not dtype.hasobject, "an array holds objects")
-    count = 1
-    for length in shape:
-        count *= int(length)
+    count = math.prod(map(int, shape))
     require(count >= 0 and count * dtype.itemsize == size - member.tell(), "an array is not as large as it says")

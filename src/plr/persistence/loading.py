@@ -14,13 +14,12 @@ import plr
 from plr._checks import check_seed
 from plr.errors import DependencyError, ModelFileError, ParameterError, PlrWarning
 from plr.learners import Module
-from plr.persistence.container import damaged, open_members
-from plr.persistence.decoding import Decoder
+from plr.persistence.codec import Decoder
+from plr.persistence.file import MODEL, damaged, differences, open_file
 from plr.persistence.foreign import ForeignError, UntrustedError
-from plr.persistence.kinds import MalformedError, require
-from plr.persistence.manifest import MODEL, differences, read_parts
 from plr.persistence.modules import StoredModule, bring_module
-from plr.persistence.whole import make_regressor
+from plr.persistence.regressor_schema import FittedAttributes
+from plr.persistence.schema import MalformedError, require
 from plr.regressor import PartialLabelRegressor
 
 __all__ = ["load_model", "read_manifest"]
@@ -58,14 +57,13 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = (), mod
     if isinstance(trusted, str) or not all(isinstance(name, str) for name in trusted):
         raise ParameterError(f"trusted must be a sequence of names of types, got {trusted!r}.")
     where = Path(path)
-    with open_members(where) as members:
-        manifest, model = read_parts(members)
-        decoder = Decoder(members, manifest["members"], trusted)
+    with open_file(where) as file:
+        manifest, decoder = file.manifest, Decoder(file, trusted)
         try:
-            require(isinstance(model, dict) and model.keys() == {"parameters", "attributes"}, "it holds no model")
-            parameters, attributes = (decoder.decode_named(model[part]) for part in ("parameters", "attributes"))
-            require(decoder.used | {MODEL} == manifest["members"].keys(), "it has members that nothing uses")
-            model = make_regressor(parameters, attributes)
+            data = file.json(MODEL)
+            require(isinstance(data, dict) and data.keys() == {"parameters", "attributes"}, "it holds no model")
+            model = make_regressor(decoder.named(data["parameters"]), decoder.decode(data["attributes"]))
+            require(not file.left, "it has arrays that nothing uses")
         except UntrustedError as error:
             raise ModelFileError(f"{where} {error}.") from error
         except MalformedError as error:
@@ -89,6 +87,15 @@ def _of_table(model: PartialLabelRegressor, manifest: dict[str, Any], path: Path
         return model
     # By name, since it is of a layer above.
     return importlib.import_module("plr.tables").restore(model, table, path)
+
+
+def make_regressor(parameters: dict[str, Any], attributes: Any) -> PartialLabelRegressor:
+    """Return a fitted regressor from its parameters and attributes."""
+    require(
+        parameters.keys() <= set(PartialLabelRegressor._get_param_names()), "it has parameters that plr does not know"
+    )
+    require(isinstance(attributes, FittedAttributes), "it holds no fitted model")
+    return attributes.regressor(parameters)
 
 
 def _refusal(path: Path, manifest: dict[str, Any], error: MalformedError) -> ModelFileError:
@@ -149,11 +156,11 @@ def _with_module(model: PartialLabelRegressor, module: Any, path: Path) -> Parti
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a model file says about itself: ``extra``, ``version``, ``plr``, ``packages`` and ``members``.
+    """Return what a model file says about itself: ``extra``, ``version``, ``plr``, ``packages`` and ``kinds``.
 
     Parameters
     ----------
     path : path
     """
-    with open_members(Path(path)) as members:
-        return read_parts(members)[0]
+    with open_file(Path(path)) as file:
+        return dict(file.manifest)

@@ -14,11 +14,10 @@ from sklearn.base import clone
 from plr.errors import ModelFileError, ParameterError
 from plr.learners import Boosting, Module, Refit
 from plr.learners.trees import join_params
-from plr.persistence.container import check_writable, write_members
-from plr.persistence.encoding import Encoder, refusal
-from plr.persistence.manifest import MODEL, make_manifest, model_json
-from plr.persistence.registry import REASONS
-from plr.persistence.whole import ATTRIBUTES, OF_ROWS
+from plr.persistence.codec import Encoder, refusal
+from plr.persistence.file import check_writable, write_file
+from plr.persistence.regressor_schema import FittedAttributes
+from plr.persistence.schema import REASONS
 from plr.regressor import PartialLabelRegressor
 from plr.weighting import Posterior
 
@@ -72,20 +71,15 @@ def save_model(
         raise ParameterError(f"extra must be a dictionary, got {type(extra).__name__}.")
     model._check_fitted()
     encoder = Encoder(training_rows)
-    names = [name for name in ATTRIBUTES if name in vars(model) and (training_rows or name not in OF_ROWS)]
     parameters = model.get_params(deep=False)
     if isinstance(model.learner_, Module) and not isinstance(parameters["learner"], Module):
         # A bare torch module, which is code.
         parameters["learner"] = model.learner_
     content = {
-        "parameters": {name: encoder.encode(part, name) for name, part in parameters.items()},
-        "attributes": {name: encoder.encode(vars(model)[name], name) for name in names},
+        "parameters": encoder.named(parameters),
+        "attributes": encoder.encode(FittedAttributes.of(model), ""),
     }
-    beside = sum(part.nbytes for part in encoder.members.values())
-    members = {MODEL: memoryview(model_json(content, beside)), **encoder.members}
-    sizes = {name: part.nbytes for name, part in members.items()}
-    described, packages, more = encoder.described, encoder.packages, dict(extra or {})
-    write_members(Path(path), members, lambda digests: make_manifest(described, sizes, digests, more, packages))
+    write_file(Path(path), encoder.arrays, content, dict(extra or {}), encoder.packages, encoder.kinds)
 
 
 def check_savable(model: PartialLabelRegressor, path: str | os.PathLike[str] | None = None) -> None:

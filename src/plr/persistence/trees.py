@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.persistence.kinds import require
+from plr._fields import MATRIX, require
 
-__all__ = ["StoredTree", "joined", "separated"]
+__all__ = ["StoredTree"]
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int32]
@@ -35,7 +34,28 @@ class StoredTree:
     right: Numbers
     feature: Numbers
     threshold: Floats
-    values: Floats
+    values: Floats = field(metadata=MATRIX)
+
+    def __post_init__(self) -> None:
+        nodes, leaf = len(self.left), self.left == _NO_CHILD
+        lengths = {len(part) for part in (self.right, self.feature, self.threshold)}
+        require(nodes > 0 and lengths == {nodes}, "invalid tree: its arrays differ in length")
+        require(bool((leaf == (self.right == _NO_CHILD)).all()), "invalid tree: a node with one child")
+        require(int(leaf.sum()) == len(self.values), "invalid tree: leaves and values differ in number")
+        require(bool((self.feature >= 0).all()), "invalid tree: column out of range")
+        for child in (self.left, self.right):
+            # Children come after their parents, so a way down never comes back.
+            inside = (child > np.arange(nodes)) & (child < nodes)
+            require(bool(inside[~leaf].all()), "invalid tree: child index out of range")
+
+    @classmethod
+    def of(cls, tree: Any) -> StoredTree:
+        """Return one of scikit-learn's trees as arrays."""
+        left = np.asarray(tree.children_left, dtype=np.int32)
+        leaf = left == _NO_CHILD
+        feature, threshold = np.where(leaf, 0, tree.feature).astype(np.int32), np.where(leaf, 0.0, tree.threshold)
+        values = np.asarray(tree.value)[leaf].reshape(int(leaf.sum()), -1)
+        return cls(left, np.asarray(tree.children_right, dtype=np.int32), feature, threshold, values)
 
     def predict(self, X: NDArray[np.float32]) -> Floats:
         """Return each row's leaf."""
@@ -48,47 +68,3 @@ class StoredTree:
             moving = moving[self.left[node[moving]] != _NO_CHILD]
         leaf = np.cumsum(self.left == _NO_CHILD) - 1
         return self.values[leaf[node]]
-
-
-def joined(trees: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
-    """Return several trees, of scikit-learn's or of this kind, as a few arrays with one tree after the other."""
-    parts = [tree if isinstance(tree, StoredTree) else _of_scikit_learn(tree) for tree in trees]
-    found: dict[str, NDArray[Any]] = {"nodes": np.array([len(part.left) for part in parts], dtype=np.int64)}
-    for name in ("left", "right", "feature", "threshold", "values"):
-        found[name] = np.concatenate([getattr(part, name) for part in parts])
-    return found
-
-
-def separated(fields: dict[str, Any]) -> tuple[StoredTree, ...]:
-    """Return the trees from these arrays, after a look at whether they are trees."""
-    nodes, left, right = fields["nodes"], fields["left"], fields["right"]
-    feature, threshold, values = fields["feature"], fields["threshold"], fields["values"]
-    total = len(left)
-    require(len(nodes) > 0 and bool((nodes >= 1).all() and (nodes <= total).all()), "a forest has no trees")
-    require(sum(nodes.tolist()) == total == len(right) == len(feature) == len(threshold), "a forest has gaps")
-    is_leaf = left == _NO_CHILD
-    require(bool((is_leaf == (right == _NO_CHILD)).all()) and int(is_leaf.sum()) == len(values), "a tree lacks leaves")
-    split = ~is_leaf
-    require(bool((feature >= 0).all()), "a tree splits by a column that is none")
-    # Children come after their parents, so a way down never comes back.
-    ends = np.cumsum(nodes)
-    place = np.arange(total) - np.repeat(ends - nodes, nodes)
-    size = np.repeat(nodes, nodes)
-    for child in (left, right):
-        require(bool(((child > place) & (child < size))[split].all()), "a tree is none")
-    leaves = np.concatenate([[0], np.cumsum(is_leaf)])
-    found = []
-    for first, last in pairwise([0, *ends.tolist()]):
-        span = slice(first, last)
-        leaf = slice(int(leaves[first]), int(leaves[last]))
-        found.append(StoredTree(left[span], right[span], feature[span], threshold[span], values[leaf]))
-    return tuple(found)
-
-
-def _of_scikit_learn(tree: Any) -> StoredTree:
-    left = np.asarray(tree.children_left, dtype=np.int32)
-    right = np.asarray(tree.children_right, dtype=np.int32)
-    leaf = left == _NO_CHILD
-    feature = np.where(leaf, 0, tree.feature).astype(np.int32)
-    threshold = np.where(leaf, 0.0, tree.threshold)
-    return StoredTree(left, right, feature, threshold, np.asarray(tree.value)[leaf].reshape(int(leaf.sum()), -1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
 from plr.preprocessing.scaling import Affine, learn_features
 
 __all__ = ["Encoding", "by_blocks", "learn_encoding"]
@@ -52,6 +53,25 @@ class Encoding:
     marked: tuple[int, ...]
     categories: dict[int, Floats]
     scaling: Affine
+
+    def __post_init__(self) -> None:
+        places = [*self.numeric, *self.categories]
+        require(sorted(places) == list(range(len(places))), "columns are missing or named twice")
+        require(
+            list(self.numeric) == sorted(self.numeric) and {*self.marked} <= {*self.numeric}, "columns out of order"
+        )
+        require(len(self.fill) == len(self.numeric), "fill and numeric columns differ in number")
+        require(np.shape(self.scaling.centre) == (self.width,), "scaling and encoded columns differ in number")
+
+    @property
+    def columns(self) -> int:
+        """Number of columns before encoding."""
+        return len(self.numeric) + len(self.categories)
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return len(self.numeric) + len(self.marked) + sum(map(len, self.categories.values()))
 
     def apply(self, X: Floats) -> Floats:
         """Encode and scale."""
@@ -104,7 +124,8 @@ def learn_encoding(
     if scale:
         # Filled gaps have no spread.
         spread = spread / np.sqrt(known[places])
-    plain = Encoding(numeric, fill[places], marked, categories, Affine(np.zeros(len(numeric)), np.ones(len(numeric))))
+    width = len(numeric) + len(marked) + sum(map(len, categories.values()))
+    plain = Encoding(numeric, fill[places], marked, categories, Affine(np.zeros(width), np.ones(width)))
     indicators = plain.expand(X)[:, len(numeric) :]
     shares = np.average(indicators, axis=0, weights=counts) if scale else np.zeros(indicators.shape[1])
     unit = np.full(indicators.shape[1], _INDICATOR_SCALE if scale else 1.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, FeatureError, TargetScaleError
 
@@ -26,6 +27,9 @@ class Affine:
 
     centre: Floats | np.float64
     scale: Floats | np.float64
+
+    def __post_init__(self) -> None:
+        require(np.shape(self.centre) == np.shape(self.scale), "centre and scale differ in shape")
 
     def apply(self, values: Floats) -> Floats:
         """Scale."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError, unknown_name
 
@@ -84,6 +85,9 @@ class SmoothDensity(FalseLabelDensity):
 
     knots: Floats = field(repr=False)
     heights: Floats = field(repr=False)
+
+    def __post_init__(self) -> None:
+        require(len(self.knots) == len(self.heights) > 0, "knots and heights differ in number")
 
     def log(self, values: Floats) -> Floats:
         """Return the log density at some labels."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from plr._fields import BY_ROW, MATRIX, WITH_GAPS, require
 from plr.candidates import CandidateSets
 from plr.learners.gaussian_process.kernel import Kernel, cholesky
 from plr.learners.refit.fits import draw_candidates
@@ -76,13 +77,19 @@ class Chain:
     """
 
     kernel: Kernel
-    places: Floats
-    root: Floats
+    places: Floats = field(metadata=MATRIX)
+    root: Floats = field(metadata=MATRIX)
     coefficients: Floats
-    weights: Floats
-    unseen: Floats
-    noise_scales: Floats
-    evidence: Floats
+    weights: Floats = field(metadata=BY_ROW)
+    unseen: Floats = field(metadata=BY_ROW)
+    noise_scales: Floats = field(metadata=WITH_GAPS)
+    evidence: Floats = field(metadata=WITH_GAPS)
+
+    def __post_init__(self) -> None:
+        places, columns = self.places.shape
+        require(self.kernel.parameters.shape == (columns + 3,), "kernel and places differ in columns")
+        require(self.root.shape == (places, places), "root and places differ in number")
+        require(self.coefficients.shape == (places,), "coefficients and places differ in number")
 
     def predict(self, X: Floats) -> Floats:
         """Return the function's mean for scaled features, in scaled labels."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from plr._codes import MISSING, SQUARED
+from plr._fields import BY_ROW, require
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.contracts import Learner, Report, Task
@@ -57,10 +58,14 @@ class FittedGaussianProcess:
     chains: tuple[Chain, ...]
     encoding: Encoding
     target: Affine
-    out_of_fold: Floats | None
-    weights: Floats
+    out_of_fold: Floats | None = field(metadata=BY_ROW)
+    weights: Floats = field(metadata=BY_ROW)
     report: Report
     drawn: bool = True
+
+    def __post_init__(self) -> None:
+        columns = {chain.places.shape[1] for chain in self.chains}
+        require(columns == {self.encoding.width}, "the chains have other columns than the encoding")
 
     @property
     def unseen_weights(self) -> Floats | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from plr._codes import AVERAGE, PROGRESSIVE, SCALE
+from plr._fields import BY_ROW, require
 from plr._parameters import check_choice, check_integer, check_number
 from plr.contracts import Learner, Report, Task
 from plr.errors import DivergenceError, ParameterError
@@ -48,9 +49,12 @@ class FittedRefit:
 
     models: tuple[Model, ...]
     report: Report
-    out_of_fold: Floats | None = None
+    out_of_fold: Floats | None = field(default=None, metadata=BY_ROW)
     row_scale: RowScale | None = None
-    relative_scale: Floats | None = None
+    relative_scale: Floats | None = field(default=None, metadata=BY_ROW)
+
+    def __post_init__(self) -> None:
+        require(len(self.models) > 0, "there is no regressor")
 
     @property
     def regressor(self) -> Any:
