@@ -81,8 +81,8 @@ def test_the_page_begins_with_it_and_contradicts_nothing(run, model, tmp_path):
     done = json.loads(run("report", model, "-o", tmp_path / "p.html", "--json")[0])
     assert done["diagnosis"]["verdict"] == "cannot tell"
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
-    assert page.index(CAUTION) < page.index("Choices that are right in fact")
-    assert "can be taken as labels" not in page
+    assert page.index(CAUTION) < page.index("Measured accuracy")
+    assert "can be used as labels" not in page
     assert "Label some rows for certain" in page.partition("What to do next")[2]
 
 
@@ -97,8 +97,8 @@ def test_advice_looks_at_the_truth(run, folder, tmp_path):
     assert " 0 likely, and 0 still in doubt" in out
     run("report", tmp_path / "w.plr", "-o", tmp_path / "w.html")
     page = (tmp_path / "w.html").read_text(encoding="utf-8")
-    assert "can be taken as labels" not in page
-    assert "not take them as labels" in page
+    assert "can be used as labels" not in page
+    assert "Do not use them as labels" in page
     assert "do not take the choices as labels" in run("evaluate", tmp_path / "w.plr", tmp_path / "w.parquet")[0]
 
 

@@ -79,7 +79,7 @@ def test_fit_says_that_rows_are_few(run, tmp_path, folder):
     assert "Note: 12 rows are few to tell which of their candidates are true" in err
     assert "Note: with fewer than 50 rows the committee has no trees; its Gaussian process predicts alone." in err
     run("report", tmp_path / "m.plr", "-o", tmp_path / "page.html")
-    assert "Committee, its Gaussian process alone: rows are few" in (tmp_path / "page.html").read_text()
+    assert "Committee: Gaussian process only, as there are few rows" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_fit_says_that_intervals_are_of_models_with_less_effort(run, tmp_path, f
     _, err = run("fit", tmp_path / "some.csv", "--target", "y", "--truth", "truth", "-o", tmp_path / "m.plr")
     assert "Note: intervals are measured on models fitted with less effort than this one: low." in err
     run("report", tmp_path / "m.plr", "-o", tmp_path / "page.html")
-    assert "fitted with less effort than the one here: low." in (tmp_path / "page.html").read_text()
+    assert "fitted with less effort than this one: low." in (tmp_path / "page.html").read_text()
 
 
 def test_an_effort_that_would_do_nothing_is_refused(run, tmp_path):

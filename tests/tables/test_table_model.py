@@ -1,6 +1,7 @@
 """`TableModel`: frames and files of every kind go in as they are, and a saved model takes them again."""
 
 import datetime
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -102,6 +103,12 @@ def test_a_model_that_was_saved_takes_frames_as_they_are(model, table, tmp_path)
     assert ends.shape == (3, 2)
     assert (ends[:, 0] < ends[:, 1]).all()
     assert back.evaluate(table)["rows_judged_out_of_fold"] == ROWS
+
+
+def test_a_pickle_has_no_training_rows(model, table):
+    back = pickle.loads(pickle.dumps(model))
+    assert (back.summary, back.regressor._training) == (None, None)
+    np.testing.assert_array_equal(back.predict(table), model.predict(table))
 
 
 def test_missing_cells_and_new_categories_are_no_mistake(model):

@@ -130,16 +130,17 @@ def terminal() -> FrontEnd:
     return Terminal()
 
 
-def load(path: Path, trusted: str | None = None, module: str | None = None) -> TableModel:
-    """Load a model; ``module`` names the code of a torch module."""
-    from plr import TableModel, load_model
+def load(path: Path, trusted: str | None = None, module: str | None = None) -> tuple[TableModel, dict[str, Any]]:
+    """Load a model, and what its file says about itself; ``module`` names the code of a torch module."""
+    from plr import TableModel
     from plr.cli.modules import read_module, where_code_is
     from plr.errors import ModelFileError
+    from plr.persistence import read_model
 
     types = tuple(name.strip() for name in (trusted or "").split(",") if name.strip())
     code = None if module is None else read_module(module)
     try:
-        found = load_model(path, trusted=types, module=code)
+        found, manifest = read_model(path, trusted=types, module=code)
     except ModelFileError as error:
         told = where_code_is(path) if module is None else None
         if told is None:
@@ -148,11 +149,9 @@ def load(path: Path, trusted: str | None = None, module: str | None = None) -> T
             f"{path} holds the weights of a torch module and not its code; say where that is, as in training: "
             f"--module {told}"
         ) from error
-    if isinstance(found, TableModel):
-        return found
-    model = TableModel(found)
+    model = found if isinstance(found, TableModel) else TableModel(found)
     model.path = path
-    return model
+    return model, manifest
 
 
 def tell_caution(model: TableModel) -> None:

@@ -53,7 +53,7 @@ def evaluate_command(
 
     with warnings_as_notes():
         check_different(MODEL=model, DATA=data)
-        trained = load(model, trust, module)
+        trained, _ = load(model, trust, module)
         found = trained.evaluate(data, truth, target=target, prior=prior, interval=interval, front=terminal())
         tell_caution(trained)
     if as_json:

@@ -356,8 +356,9 @@ class FitDone:
         peak = peak_memory()
         if peak is not None:
             here = " of this process, without the workers'" if self.engine == "ray" else ""
+            grown = max(peak - (self.memory_before or 0), 0)
             yield (
-                f"Peak memory{here}: {readable(peak)}, {readable(peak - (self.memory_before or 0))} more than before; "
+                f"Peak memory{here}: {readable(peak)}, {readable(grown)} more than before; "
                 f"on the disk, while it was trained: {readable(self.summary.disk or 0)}."
             )
 

@@ -74,7 +74,7 @@ def identify_command(
         if doubtful is not None:
             check_integer("--doubtful", doubtful, low=1)
         check_different(**{"MODEL": model, "DATA": data, "--out": out})
-        trained = load(model, trust, module)
+        trained, _ = load(model, trust, module)
         done = trained.write_identified(
             data, out, target=target, prior=prior, doubtful=doubtful, prefix=prefix, cells=as_json, front=terminal()
         )

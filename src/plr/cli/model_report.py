@@ -99,7 +99,6 @@ def report_model(
     """Write the page of a model, about the rows it was trained on or those of another table; return what it shows."""
     from plr.cli.common import check_different, load, working
     from plr.errors import ParameterError
-    from plr.persistence import read_manifest
     from plr.report import write_model_page
     from plr.report.content import ModelContent
     from plr.report.writing import read_training_rows
@@ -108,7 +107,7 @@ def report_model(
     if data is None and (truth or target or prior):
         raise ParameterError("--truth, --target and --prior name columns of a table; name the table with --data.")
     check_page(out)
-    trained, manifest = load(path, trust, module), read_manifest(path)
+    trained, manifest = load(path, trust, module)
     rows, importance = read_training_rows(manifest)
     source = str(trained.description.get("source") or "")
     content = ModelContent(path.name, trained.regressor, manifest, rows, False, source, importance)

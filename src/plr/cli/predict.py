@@ -96,7 +96,7 @@ def predict(
 
     out = to_stdout(out)
     check_different(**{"MODEL": model, "DATA": data, "--out": out})
-    trained = load(model, trust, module)
+    trained, _ = load(model, trust, module)
     done = trained.write_predictions(
         data, out, interval=interval, guaranteed=guaranteed, prefix=prefix, cells=cells, front=terminal()
     )

@@ -22,7 +22,7 @@ from plr.persistence.regressor_schema import FittedAttributes
 from plr.persistence.schema import MalformedError, require
 from plr.regressor import PartialLabelRegressor
 
-__all__ = ["load_model", "read_manifest"]
+__all__ = ["load_model", "read_manifest", "read_model"]
 
 
 def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = (), module: Any = None) -> Any:
@@ -54,6 +54,13 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = (), mod
         it had been called before. Of the parameters of a `plr.learners.Module`, those that were code, such as an
         optimiser's class, have to be set again before it is fitted anew.
     """
+    return read_model(path, trusted=trusted, module=module)[0]
+
+
+def read_model(
+    path: str | os.PathLike[str], *, trusted: Sequence[str] = (), module: Any = None
+) -> tuple[Any, dict[str, Any]]:
+    """Read a model as `load_model` does, and with it what the file says about itself, as `read_manifest` does."""
     if isinstance(trusted, str) or not all(isinstance(name, str) for name in trusted):
         raise ParameterError(f"trusted must be a sequence of names of types, got {trusted!r}.")
     where = Path(path)
@@ -77,7 +84,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = (), mod
             )
             raise
     _tell_versions(where, manifest, decoder.packages)
-    return _of_table(_with_module(model, module, where), manifest, where)
+    return _of_table(_with_module(model, module, where), manifest, where), manifest
 
 
 def _of_table(model: PartialLabelRegressor, manifest: dict[str, Any], path: Path) -> Any:

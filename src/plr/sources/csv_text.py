@@ -165,17 +165,14 @@ def _floats(cells: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray | No
 def _cast(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
     """Return texts as another type, with or without blanks around them; None where some are no such thing."""
     # A cast that fails is slow, and most fail in the first rows.
-    for part in (cells.slice(0, _FIRST_ROWS), cells):
-        for trim in (False, True):
-            try:
-                found = (_trimmed(part) if trim else part).cast(kind)
-                break
-            except pa.ArrowInvalid as error:
-                if not _BLANKS.search(str(error)):
-                    return None
-        else:
-            return None
-    return found
+    return None if _cast_at_once(cells.slice(0, _FIRST_ROWS), kind) is None else _cast_at_once(cells, kind)
+
+
+def _cast_at_once(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    try:
+        return cells.cast(kind)
+    except pa.ArrowInvalid as error:
+        return _cast_at_once(_trimmed(cells), kind) if _BLANKS.search(str(error)) else None
 
 
 def _trimmed(cells: pa.ChunkedArray) -> pa.ChunkedArray:

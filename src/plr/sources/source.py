@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from plr.errors import DataError, ParameterError
+from plr.errors import DataError, ParameterError, PlrError
 from plr.sources.files import check_sound, first_line, read_file
 
 __all__ = ["Batch", "File", "Source", "TableSource", "changed_file"]
@@ -164,6 +164,8 @@ class TableSource(Source):
         """
         try:
             table = check_sound(_to_arrow(frame))
+        except PlrError:
+            raise
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise DataError(f"The frame cannot be read as a table: {first_line(error)}.") from error
         if table.num_rows == 0:

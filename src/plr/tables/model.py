@@ -104,6 +104,10 @@ class TableModel:
     def __repr__(self) -> str:
         return f"TableModel({self.regressor!r})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The training rows are not pickled, as those of the regressor are not.
+        return {**vars(self), "summary": None}
+
     @property
     def name(self) -> str:
         """What messages call it: its file, where it was loaded from one."""
