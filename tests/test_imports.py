@@ -12,6 +12,7 @@ import pytest
 import plr
 
 HEAVY = {
+    "jinja2",
     "lightgbm",
     "matplotlib",
     "numba",

@@ -99,7 +99,7 @@ def test_training_rows_are_known_again_where_none_are_kept(run, tmp_path):
     assert done["facts"]["checks"]["covered"] is None
     text = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "that it was trained on" in text
-    assert "The model has seen these rows, which flatters it." in text
+    assert "In-sample: the model was fitted to these rows, so this is optimistic." in text
     assert "are within their 90 % interval" not in text
     assert json.loads(run("report", tmp_path / "m.plr", *page, "--data", "test.parquet")[0])["new_rows"]
 

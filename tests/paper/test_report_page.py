@@ -12,6 +12,7 @@ from plr.paper.agreement import distinct_selections
 from plr.paper.protocol import DataFile
 from plr.paper.report.content import gather
 from plr.paper.report.writing import write_files, write_report
+from support.html_pages import check_policy
 from support.made_stores import SMALL, fill, published_error
 
 VOID = {"br", "meta", "input", "path", "use", "circle"}
@@ -78,9 +79,13 @@ def test_page_is_well_formed_and_stands_alone(report):
     assert not re.search(r"@import|url\((?!#)", report[2])
 
 
+def test_policy_admits_only_what_stands_in_the_page(report):
+    check_policy(report[2])
+
+
 def test_page_shows_what_was_run_escaped(report):
     page = report[2]
-    assert "plr benchmark --out &lt;here&gt; &amp; &#x27;there&#x27;" in page
+    assert "plr benchmark --out &lt;here&gt; &amp; &#39;there&#39;" in page
     for text in ("What was run", "numpy", "seed", "revision", "Table 1", "Table 2", "Table 3", "Observations"):
         assert text in page
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from plr.candidates import CandidateSets
     from plr.cli.common import Trained
-    from plr.report.truths import Precision
+    from plr.label_matching import Precision
     from plr.streaming.folder import Folder
 
 __all__ = ["evaluate_command"]
@@ -109,7 +109,7 @@ def _evaluate_folder(
 
     from plr.cli.common import working
     from plr.columns.targets import read_target
-    from plr.report.truths import Precision, precision_of
+    from plr.label_matching import Precision, precision_of
     from plr.streaming.ahead import ahead
     from plr.streaming.folder import Folder
 
@@ -325,7 +325,7 @@ def _trained_on_in_words(found: dict[str, Any]) -> list[str]:
 
 
 def _in_words(found: dict[str, Any]) -> list[str]:
-    from plr.report.truths import NEVER_AMONG, promises_too_much
+    from plr.label_matching import NEVER_AMONG, is_overconfident
 
     skipped = f" ({found['rows_without_truth']} more have no truth)" if found["rows_without_truth"] else ""
     r2 = "not defined, all truths are equal" if found["r2"] is None else f"{found['r2']:.4f}"
@@ -359,7 +359,7 @@ def _in_words(found: dict[str, Any]) -> list[str]:
         lines.append(
             f"probabilities are off by {choice['calibration_error']:.3f} on average (expected calibration error)"
         )
-        if choice["rows_judged_with_several"] and promises_too_much(
+        if choice["rows_judged_with_several"] and is_overconfident(
             choice["expected_with_several"], choice["accuracy_with_several"], choice["rows_judged_with_several"]
         ):
             lines.append(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.report.truths import Precision, true_candidates
+from plr.label_matching import Precision, true_candidates
 
 __all__ = ["MOST_KEPT", "Choices", "Errors", "choices_of", "errors_of"]
 

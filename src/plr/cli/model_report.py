@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from plr.cli.common import Trained
     from plr.columns import Features
     from plr.regressor import PartialLabelRegressor
+    from plr.report.content import ModelContent
     from plr.report.importance import Importance
-    from plr.report.model_page import ModelContent
     from plr.report.rows import Rows
 
 __all__ = ["is_model", "page_of_training", "prior_of", "report_model", "summarise_page"]
@@ -149,8 +149,8 @@ def report_model(
     from plr.errors import ParameterError
     from plr.persistence import read_manifest
     from plr.report import write_model_page
-    from plr.report.model_page import ModelContent
-    from plr.report.model_writing import read_training_rows
+    from plr.report.content import ModelContent
+    from plr.report.writing import read_training_rows
 
     check_different(MODEL=path, **{"--data": data, "--out": out})
     if data is None and (truth or target or prior):
@@ -237,8 +237,8 @@ def _about_table(
         truth=truths,
         columns=shown,
         naming=naming,
-        unseen=not seen,
-        unseen_prediction=not seen,
+        out_of_fold=not seen,
+        out_of_fold_prediction=not seen,
     )
     return replace(content, rows=rows, new=not seen, source=data.name, importance=importance, trained=content.rows)
 
@@ -246,12 +246,12 @@ def _about_table(
 def _who_judges(rows: Rows | None) -> str:
     """Return whose answers a page about training rows shows."""
     begin = "These are the rows the model was trained on"
-    if rows is None or not rows.unseen:
+    if rows is None or not rows.out_of_fold:
         fit = "plr fit --identified OUT" + (", without --no-page," if rows is None else "")
         return (
             f"{begin}; it has seen them, so the page flatters it. {fit} keeps what models that have not seen them say."
         )
-    if rows.unseen_prediction:
+    if rows.out_of_fold_prediction:
         return f"{begin}; the page shows what models that have not seen them say."
     return f"{begin}; probabilities are by models that have not seen them, predictions by the model, which has."
 

@@ -1,31 +1,25 @@
-"""Small pictures as SVG: axes, dots, lines and bars, coloured by the page's style alone."""
+"""Small SVG charts as lists of shapes: axes, dots, lines and bars, coloured by the page's style alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from plr.report.html import Markup, element, join
+__all__ = ["Chart", "Drawing", "Shape", "Tick", "histogram_ticks", "share_ticks", "shown", "ticks"]
 
-__all__ = ["Chart", "shown", "ticks"]
-
-_SHORT_MINUS = "−"
+Tick = tuple[float, str]
 
 
 def shown(value: float) -> str:
-    """Return a number with four digits that count, as people write it.
+    """Return a number with four significant digits, as people write it.
 
     >>> [shown(value) for value in (0.0, 12.3456, -1234567.0, 0.000012345, 5e20)]
     ['0', '12.35', '−1,234,567', '1.234e-05', '5e+20']
     """
     size = abs(value)
-    if size != 0 and (size < 1e-4 or size >= 1e12):
-        text = f"{value:.4g}"
-    elif size >= 1000:
-        text = f"{value:,.0f}"
-    else:
-        text = f"{value:.4g}"
-    return text.replace("-", _SHORT_MINUS, 1) if value < 0 else text
+    text = f"{size:,.0f}" if 1000 <= size < 1e12 else f"{size:.4g}"
+    return f"−{text}" if value < 0 else text
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -45,25 +39,63 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(place * step, digits) + 0.0 for place in range(first, last + 1)]
 
 
-class Chart:
-    """A picture with two axes.
+def histogram_ticks(most: float) -> list[Tick]:
+    """Return the ticks of an axis of counts."""
+    return [(value, shown(value)) for value in ticks(0.0, max(most, 1.0), 5) if value == int(value)]
+
+
+def share_ticks(step: float = 0.2) -> list[Tick]:
+    """Return the ticks of an axis of shares, in percent."""
+    return [(place * step, f"{place * step:.0%}") for place in range(round(1 / step) + 1)]
+
+
+class Shape(NamedTuple):
+    """One SVG element: its name, its attributes, a tooltip and a text."""
+
+    tag: str
+    attributes: dict[str, object]
+    title: str = ""
+    text: str = ""
+
+
+class Drawing:
+    """Shapes in a frame.
 
     Parameters
     ----------
     label : str
-        What the picture shows, for those who do not see it.
-    x, y : (float, float)
-        Where the axes begin and end.
-    x_label, y_label : str
-    height : int
-        In units of which the picture is 480 wide.
-    x_ticks, y_ticks : sequence of (float, str), optional
-        Instead of round numbers.
-    left : int
-        Room for the numbers of the vertical axis.
+        What the drawing shows, for screen readers.
+    width, height : int
+        The frame, in units of its own; the style decides how large it is drawn.
+    kind : str
+        Class of the SVG element.
     """
 
-    width = 480
+    def __init__(self, label: str, width: int, height: int, kind: str) -> None:
+        self.label, self.width, self.height, self.kind = label, width, height, kind
+        self.shapes: list[Shape] = []
+
+    def add(self, tag: str, title: str = "", text: str = "", **attributes: object) -> None:
+        """Add a shape; in names of attributes, ``_`` stands for ``-``, and the last one is dropped."""
+        named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
+        self.shapes.append(Shape(tag, named, title, text))
+
+
+class Chart(Drawing):
+    """A drawing with two axes.
+
+    Parameters
+    ----------
+    label : str
+        What the chart shows, for screen readers.
+    x, y : (float, float)
+        Ends of the axes.
+    x_label, y_label : str
+    height : int
+        In units of which the chart is 480 wide.
+    x_ticks, y_ticks : sequence of (float, str), optional
+        Instead of round numbers.
+    """
 
     def __init__(
         self,
@@ -74,110 +106,59 @@ class Chart:
         x_label: str,
         y_label: str = "",
         height: int = 300,
-        x_ticks: Sequence[tuple[float, str]] | None = None,
-        y_ticks: Sequence[tuple[float, str]] | None = None,
-        left: int = 62,
+        x_ticks: Sequence[Tick] | None = None,
+        y_ticks: Sequence[Tick] | None = None,
     ) -> None:
-        self.label, self.x, self.y, self.height = label, _opened(x), _opened(y), height
-        self._left, self._right, self._top, self._bottom = left, 24, 26 if y_label else 10, 46
-        self._parts: list[Markup] = []
-        self._axes(x_label, y_label, x_ticks, y_ticks)
+        super().__init__(label, 480, height, "chart")
+        self.x, self.y = _opened(x), _opened(y)
+        self._left, self._right, self._top, self._bottom = 62, self.width - 24, 26 if y_label else 10, height - 46
+        for value, words in y_ticks or [(value, shown(value)) for value in ticks(*self.y)]:
+            _, up = self.place(self.x[0], value)
+            self.add("path", d=f"M{self._left} {up:g}H{self._right}", class_="grid")
+            self._write(words, self._left - 7, up + 4, "end")
+        for value, words in x_ticks or [(value, shown(value)) for value in ticks(*self.x)]:
+            across, _ = self.place(value, self.y[0])
+            self.add("path", d=f"M{across:g} {self._bottom}v4", class_="axis")
+            self._write(words, across, self._bottom + 18, "middle")
+        self.add("path", d=f"M{self._left} {self._bottom}H{self._right}", class_="axis")
+        self._write(x_label, (self._left + self._right) / 2, height - 6, "middle", "label")
+        if y_label:
+            self._write(y_label, 4, 14, "start", "label")
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Return where a point is in the picture; points beyond the axes lie on them."""
-        across, up = _share(x, self.x), _share(y, self.y)
-        wide = self.width - self._left - self._right
-        high = self.height - self._top - self._bottom
-        return round(self._left + across * wide, 1), round(self._top + (1 - up) * high, 1)
+        """Return where a point is in the chart; points beyond the axes lie on them."""
+        wide, high = self._right - self._left, self._bottom - self._top
+        return (
+            round(self._left + _share(x, self.x) * wide, 1),
+            round(self._top + (1 - _share(y, self.y)) * high, 1),
+        )
 
     def dots(self, points: Iterable[tuple[float, float]], class_: str) -> None:
-        """Draw many dots as one shape, without titles."""
-        path = "".join("M{:g} {:g}h0".format(*self.place(x, y)) for x, y in points)
-        self._parts.append(element("path", d=path, class_=class_))
+        """Draw many dots as one shape, without tooltips."""
+        self.add("path", d="".join("M{:g} {:g}h0".format(*self.place(x, y)) for x, y in points), class_=class_)
 
     def dot(self, x: float, y: float, radius: float, class_: str, title: str) -> None:
-        """Draw one dot that says what it is."""
+        """Draw one dot with a tooltip."""
         cx, cy = self.place(x, y)
-        self._parts.append(element("circle", element("title", title), cx=cx, cy=cy, r=radius, class_=class_))
+        self.add("circle", title, cx=cx, cy=cy, r=radius, class_=class_)
 
-    def line(self, points: Sequence[tuple[float, float]], class_: str) -> None:
-        """Draw a line through points."""
-        found = [self.place(x, y) for x, y in points]
-        self._parts.append(element("path", d="M" + "L".join(f"{x:g} {y:g}" for x, y in found), class_=class_))
-
-    def area(self, points: Sequence[tuple[float, float]], class_: str) -> None:
-        """Fill the shape between points."""
-        found = [self.place(x, y) for x, y in points]
-        self._parts.append(element("path", d="M" + "L".join(f"{x:g} {y:g}" for x, y in found) + "Z", class_=class_))
+    def line(self, points: Iterable[tuple[float, float]], class_: str, end: str = "") -> None:
+        """Draw a line through points; with ``end="Z"``, the area they enclose."""
+        path = "L".join("{:g} {:g}".format(*self.place(x, y)) for x, y in points)
+        self.add("path", d=f"M{path}{end}", class_=class_)
 
     def bar(self, corners: tuple[float, float, float, float], class_: str, title: str) -> None:
         """Draw a rectangle from left, bottom to right, top."""
         (x0, y0), (x1, y1) = self.place(*corners[:2]), self.place(*corners[2:])
-        self._parts.append(
-            element(
-                "rect",
-                element("title", title),
-                x=x0,
-                y=y1,
-                width=max(x1 - x0, 0),
-                height=max(y0 - y1, 0),
-                class_=class_,
-            )
-        )
+        self.add("rect", title, x=x0, y=y1, width=max(x1 - x0, 0), height=max(y0 - y1, 0), class_=class_)
 
-    def text(self, x: float, y: float, words: str, *, class_: str = "", anchor: str = "start", lift: float = 0) -> None:
-        """Write at a point, ``lift`` units higher."""
+    def text_below(self, x: float, y: float, words: str) -> None:
+        """Write to the right of a point and a little below it."""
         px, py = self.place(x, y)
-        self._parts.append(element("text", words, x=px, y=py - lift, class_=class_ or None, text_anchor=anchor))
-
-    def svg(self) -> Markup:
-        """Return the picture."""
-        return element(
-            "svg",
-            join(self._parts),
-            viewBox=f"0 0 {self.width} {self.height}",
-            role="img",
-            aria_label=self.label,
-            class_="chart",
-        )
-
-    def _axes(
-        self,
-        x_label: str,
-        y_label: str,
-        x_ticks: Sequence[tuple[float, str]] | None,
-        y_ticks: Sequence[tuple[float, str]] | None,
-    ) -> None:
-        bottom, right = self.height - self._bottom, self.width - self._right
-        for value, words in y_ticks if y_ticks is not None else _labelled(ticks(*self.y)):
-            _, up = self.place(self.x[0], value)
-            self._parts.append(element("path", d=f"M{self._left} {up:g}H{right}", class_="grid"))
-            self._write(words, self._left - 7, up + 4, "end")
-        for value, words in x_ticks if x_ticks is not None else _labelled(ticks(*self.x)):
-            across, _ = self.place(value, self.y[0])
-            self._parts.append(element("path", d=f"M{across:g} {bottom}v4", class_="axis"))
-            self._write(words, across, bottom + 18, "middle")
-        self._parts.append(element("path", d=f"M{self._left} {bottom}H{right}", class_="axis"))
-        self._write(x_label, (self._left + right) / 2, self.height - 6, "middle", "label")
-        if y_label:
-            self._write(y_label, 4, 14, "start", "label")
+        self._write(words, px, py + 17, "start")
 
     def _write(self, words: str, x: float, y: float, anchor: str, class_: str | None = None) -> None:
-        self._parts.append(element("text", words, x=f"{x:g}", y=f"{y:g}", text_anchor=anchor, class_=class_))
-
-
-def histogram_ticks(most: float) -> list[tuple[float, str]]:
-    """Return ticks of an axis of counts."""
-    return [(value, shown(value)) for value in ticks(0.0, max(most, 1.0), 5) if value == int(value)]
-
-
-def share_ticks(step: float = 0.2) -> list[tuple[float, str]]:
-    """Return ticks of an axis of shares, in percent."""
-    return [(place * step, f"{place * step:.0%}") for place in range(round(1 / step) + 1)]
-
-
-def _labelled(values: list[float], write: Callable[[float], str] = shown) -> list[tuple[float, str]]:
-    return [(value, write(value)) for value in values]
+        self.add("text", text=words, x=f"{x:g}", y=f"{y:g}", text_anchor=anchor, class_=class_)
 
 
 def _opened(ends: tuple[float, float]) -> tuple[float, float]:

@@ -1,9 +1,8 @@
-"""What a page says about a model in numbers: how many rows are settled, how far off predictions are."""
+"""The figures on the page of a model: how many rows are settled, and metrics where true labels are known."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +10,15 @@ from numpy.typing import NDArray
 from plr.errors import ParameterError
 from plr.identification import DOUBTFUL, SETTLED
 from plr.intervals import Calibration
+from plr.metrics import ChoiceMetrics, ErrorMetrics
 from plr.report.rows import Rows
-from plr.report.truths import true_candidates
 
-__all__ = ["STATES", "Checks", "Facts", "find_facts", "half_width", "state_of", "states_of"]
+__all__ = ["STATES", "Checks", "Facts", "find_facts", "half_width", "states_of"]
 
 Floats = NDArray[np.float64]
 
 STATES = ("settled", "likely", "doubtful")
 """How sure it is which candidate is true, from sure to unsure."""
-
-_BINS = 10
 
 
 @dataclass(frozen=True)
@@ -105,11 +102,6 @@ def find_facts(rows: Rows, calibration: Calibration | None, *, new: bool) -> Fac
     )
 
 
-def state_of(probability: float) -> str:
-    """Return how sure a choice of this probability is."""
-    return STATES[int(states_of(np.array([probability]))[0])]
-
-
 def states_of(probability: Floats) -> NDArray[np.int64]:
     """Return places in `STATES`."""
     return np.where(probability >= SETTLED, 0, np.where(probability >= DOUBTFUL, 1, 2))
@@ -130,43 +122,33 @@ def _checks(rows: Rows, calibration: Calibration | None) -> Checks | None:
     if rows.truth is None or not np.isfinite(rows.truth).any():
         return None
     rows = rows.take(np.flatnonzero(np.isfinite(rows.truth)))
-    truth: Any = rows.truth
-    weight = rows.weight / rows.weight.sum()
-    is_true = true_candidates(rows.values, rows.offsets, truth)
-    judged = np.logical_or.reduceat(is_true, rows.offsets[:-1])
-    if judged.any():
-        # The truth may be among the unlikely candidates that were not kept, and then the choice is wrong.
-        judged |= rows.given > rows.sizes
-    several = rows.several & judged
-    off = np.abs(rows.prediction - truth)
-    with np.errstate(over="ignore"):
-        spread = float(weight @ (truth - weight @ truth) ** 2)
-        squared = float(weight @ off**2)
-    share = (rows.weight * judged)[rows.row_index]
-    bins = np.minimum((rows.probabilities * _BINS).astype(np.int64), _BINS - 1)
-    counts, said, came = (
-        np.bincount(bins, part, _BINS) for part in (share, share * rows.probabilities, share * is_true)
+    truth = np.asarray(rows.truth)
+    errors, choices = ErrorMetrics(), ChoiceMetrics()
+    errors.add(rows.prediction, truth, weight=rows.weight)
+    choices.add_candidates(
+        rows.values,
+        rows.offsets,
+        rows.probabilities,
+        rows.likeliest,
+        truth,
+        several=rows.several,
+        weight=rows.weight,
+        given=rows.given,
     )
-    filled = counts > 0
-    half = half_width(calibration)
-    covered = None
+    error, choice = errors.figures(), choices.figures()
+    half, covered = half_width(calibration), None
     if half is not None:
-        widths = half * (rows.relative if rows.relative is not None else np.ones(len(rows)))
-        covered = float(weight @ (off <= widths))
+        within = np.abs(rows.prediction - truth) <= half * (1.0 if rows.relative is None else rows.relative)
+        covered = float(np.average(within, weights=rows.weight))
     return Checks(
         rows=rows.total,
-        judged=round(float(rows.weight[judged].sum())),
-        several=round(float(rows.weight[several].sum())),
-        right=float(np.average(is_true[rows.likeliest][several], weights=rows.weight[several]))
-        if several.any()
-        else None,
-        rmse=squared**0.5,
-        mae=float(weight @ off),
-        r2=1.0 - squared / spread if spread > 0 else None,
-        reliability=[
-            (float(one / count), float(other / count), round(float(count)))
-            for one, other, count in zip(said[filled], came[filled], counts[filled], strict=True)
-        ],
-        calibration_error=float(np.abs(said - came).sum() / counts.sum()) if judged.any() else None,
+        judged=choice["rows_with_truth_among_candidates"],
+        several=choice["rows_judged_with_several"],
+        right=choice["accuracy_with_several"],
+        rmse=error["rmse"],
+        mae=error["mae"],
+        r2=error["r2"],
+        reliability=[(found["said"], found["true"], found["candidates"]) for found in choice["calibration"]],
+        calibration_error=choice["calibration_error"],
         covered=covered,
     )

@@ -1,4 +1,4 @@
-"""Which columns a prediction hangs on."""
+"""Permutation importance: how much predictions depend on each column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_COLUMNS = 600
 
 @dataclass(frozen=True)
 class Importance:
-    """How far predictions move, in the mean, when a column is shuffled.
+    """Mean absolute change of predictions when a column is shuffled.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Importance:
 
     @classmethod
     def from_dict(cls, written: Any) -> Importance:
-        """Read what `to_dict` wrote, or complain."""
+        """Read what `to_dict` wrote; raise `DataError` for anything else."""
         try:
             names = tuple(str(name) for name in written["names"])
             changes = tuple(float(change) for change in written["changes"])
@@ -59,10 +59,10 @@ class Importance:
 def measure_importance(
     predict: Callable[[Any], NDArray[np.float64]], X: Any, parts: Mapping[str, Sequence[str]], seed: int = 0
 ) -> Importance | None:
-    """Shuffle one column after the other and see how far predictions move.
+    """Shuffle one column after the other and measure the mean absolute change of the predictions.
 
-    That needs no true label, and says what the model looks at rather than what would be lost without it: of two columns
-    that say the same, each may look unimportant.
+    This needs no true labels. It shows what the model uses, not how much accuracy a column adds: columns with the same
+    information share their importance.
 
     Parameters
     ----------

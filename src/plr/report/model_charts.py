@@ -1,27 +1,28 @@
-"""The pictures on the page of a model."""
+"""The charts on the page of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plr.contracts import Report
 from plr.intervals import Calibration
-from plr.report.charts import Chart, histogram_ticks, share_ticks, shown
-from plr.report.facts import STATES, Checks, Facts, half_width, states_of
-from plr.report.html import Markup, element
-from plr.report.importance import Importance
+from plr.report.charts import Chart, Drawing, histogram_ticks, share_ticks, shown
+from plr.report.facts import STATES, Checks, half_width, states_of
 from plr.report.rows import Rows
 
 __all__ = [
+    "WORDS",
     "candidates_chart",
     "coverage_chart",
-    "importance_bars",
     "probability_chart",
     "reliability_chart",
-    "rounds_chart",
-    "stages_bars",
+    "rounds_charts",
+    "stages_of",
+    "state_bar",
     "strip",
     "truth_chart",
     "value_range",
@@ -46,8 +47,8 @@ def value_range(rows: Rows, spare: float = 0.03) -> tuple[float, float]:
     return low - more, high + more
 
 
-def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Markup, int]:
-    """Draw all candidates of some rows over their predictions; return how many rows that are, too."""
+def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Chart, int]:
+    """Draw all candidates of some rows over their predictions; return the number of these rows, too."""
     some = np.arange(len(rows))
     if len(rows) > _MOST_DOTS:
         random = np.random.default_rng(0)
@@ -65,7 +66,7 @@ def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Markup,
     if half is not None:
         edge = min(half, high - low)
         corners = [(low, low), (low + edge, low), (high, high - edge), (high, high), (high - edge, high)]
-        chart.area([*corners, (low, low + edge)], "band")
+        chart.line([*corners, (low, low + edge)], "band", "Z")
     chart.line([(low, low), (high, high)], "diagonal")
     best = rows.likeliest
     others = np.setdiff1d(np.arange(len(rows.values)), best)
@@ -83,10 +84,10 @@ def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Markup,
             f"Row {rows.number[place]}: {shown(value)} with probability {sure:.2f}, predicted "
             f"{shown(rows.prediction[place])}",
         )
-    return chart.svg(), len(rows)
+    return chart, len(rows)
 
 
-def truth_chart(rows: Rows, name: str) -> Markup:
+def truth_chart(rows: Rows, name: str) -> Chart:
     """Draw true labels over predictions."""
     truth = rows.truth
     assert truth is not None
@@ -107,61 +108,53 @@ def truth_chart(rows: Rows, name: str) -> Markup:
     for row in some:
         words = f"Row {rows.number[row]}: true {shown(truth[row])}, predicted {shown(rows.prediction[row])}"
         chart.dot(rows.prediction[row], truth[row], 3.0, "dot settled", words)
-    return chart.svg()
+    return chart
 
 
-def stages_bars(rows: Rows) -> Markup:
-    """Draw how many rows were settled, likely and in doubt before, at the start and after, one bar each."""
+def stages_of(rows: Rows) -> list[dict[str, Any]]:
+    """Return how certain the rows with several candidates were before training, after the start and at the end.
+
+    Each stage has a name, the median probability of the likeliest candidate, and the parts of a bar.
+    """
     several = rows.several
     weight = rows.weight[several]
-    stages = [("Before any learning", rows.top_prior)]
-    if rows.top_start is not None:
-        stages.append(("First guess, from rows that are alike", rows.top_start))
-    stages.append(("After training", rows.top))
-    lines = []
-    for title, share in stages:
-        states = states_of(share[several])
-        counts = [float(weight[states == place].sum()) for place in range(len(STATES))]
-        typical = _median(share[several], weight)
-        lines.append(
-            element(
-                "li",
-                element(
-                    "p",
-                    element("strong", title),
-                    " ",
-                    element("span", f"the likeliest candidate typically has {typical:.0%}", class_="muted"),
-                ),
-                state_bar(dict(zip(STATES, counts, strict=True))),
-            )
-        )
-    return element("ol", *lines, class_="stages")
+    found = []
+    for name, top in (("prior", rows.top_prior), ("start", rows.top_start), ("fitted", rows.top)):
+        if top is not None:
+            states = states_of(top[several])
+            counts = {state: float(weight[states == place].sum()) for place, state in enumerate(STATES)}
+            found.append({"name": name, "median": _median(top[several], weight), "bar": state_bar(counts)})
+    return found
 
 
-def state_bar(counts: dict[str, float]) -> Markup:
-    """Draw a bar of three parts, with the numbers below it."""
-    total = max(sum(counts.values()), 1e-300)
-    parts, left = [], 0.0
+def state_bar(counts: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the parts of a bar, 100 long, that shows how many rows are settled, likely and in doubt."""
+    total, left, parts = max(sum(counts.values()), 1e-300), 0.0, []
     for state, count in counts.items():
-        wide = 100 * count / total
-        title = element("title", f"{WORDS[state]}: {count:,.0f} rows, {count / total:.0%}")
+        length = 100 * count / total
         parts.append(
-            element("rect", title, x=f"{left:.2f}", y=0, width=f"{wide:.2f}", height=10, class_=f"part {state}")
+            {"state": state, "words": WORDS[state], "rows": count, "left": round(left, 2), "length": round(length, 2)}
         )
-        left += wide
-    words = ", ".join(f"{count:,.0f} {WORDS[state]}" for state, count in counts.items())
-    bar = element(
-        "svg", *parts, viewBox="0 0 100 10", preserveAspectRatio="none", role="img", aria_label=words, class_="bar"
-    )
-    legend = [
-        element("li", element("span", "", class_=f"key {state}"), f"{count:,.0f} {WORDS[state]}")
-        for state, count in counts.items()
-    ]
-    return element("div", bar, element("ul", *legend, class_="legend"))
+        left += length
+    return parts
 
 
-def rounds_chart(values: Floats, title: str, label: str) -> Markup:
-    """Draw what a fit reported after each round, from zero on where it is never below."""
+def rounds_charts(report: Report) -> dict[str, Chart]:
+    """Draw what a fit reported after each of several rounds."""
+    reported = {
+        "noise_scale": ("Noise scale", "noise scale", report.noise_scale),
+        "movement": ("Change of weights", "share of weight moved", report.movement),
+        "loss": ("Loss", "loss", report.loss),
+    }
+    return {
+        name: _rounds_chart(np.asarray(values), title, label)
+        for name, (title, label, values) in reported.items()
+        if len(values) > 1 and np.isfinite(values).all()
+    }
+
+
+def _rounds_chart(values: Floats, title: str, label: str) -> Chart:
+    """Draw a value over the rounds; the axis includes zero."""
     many = len(values)
     some = np.unique(np.linspace(0, many - 1, 400).astype(np.int64))
     low, high = float(values.min()), float(values.max())
@@ -178,10 +171,10 @@ def rounds_chart(values: Floats, title: str, label: str) -> Markup:
     if many <= 40:
         for place in some:
             chart.dot(place + 1, values[place], 3.5, "dot line-dot", f"Round {place + 1}: {shown(values[place])}")
-    return chart.svg()
+    return chart
 
 
-def probability_chart(rows: Rows) -> Markup:
+def probability_chart(rows: Rows) -> Chart:
     """Draw how the probabilities of the likeliest candidates are spread."""
     several = rows.several
     edges = np.linspace(0.0, 1.0, _BINS + 1)
@@ -204,10 +197,10 @@ def probability_chart(rows: Rows) -> Markup:
             state = STATES[int(states_of(middle[bin_ : bin_ + 1])[0])]
             words = f"{edges[bin_]:.0%} to {edges[bin_ + 1]:.0%}: {count:,.0f} rows"
             chart.bar((edges[bin_] + 0.004, 0.0, edges[bin_ + 1] - 0.004, count), f"part {state}", words)
-    return chart.svg()
+    return chart
 
 
-def reliability_chart(checks: Checks) -> Markup:
+def reliability_chart(checks: Checks) -> Chart:
     """Draw how often candidates are true over how probable they were said to be."""
     chart = Chart(
         "Share of candidates that are true over the probability that the model gave them; the diagonal is perfect.",
@@ -225,10 +218,10 @@ def reliability_chart(checks: Checks) -> Markup:
     for said, came, count in checks.reliability:
         words = f"{count:,} candidates given {said:.0%} on average; {came:.0%} of them are true"
         chart.dot(said, came, 3.5 + 5 * (count / most) ** 0.5, "dot line-dot", words)
-    return chart.svg()
+    return chart
 
 
-def coverage_chart(calibration: Calibration, name: str) -> Markup:
+def coverage_chart(calibration: Calibration, name: str) -> Chart:
     """Draw which share of true labels keeps within which distance of the prediction."""
     distances, covered = calibration.distances, calibration.covered
     until = min(int(np.searchsorted(covered, 0.985)), len(distances) - 1)
@@ -247,33 +240,8 @@ def coverage_chart(calibration: Calibration, name: str) -> Markup:
     for coverage in (0.5, 0.8, 0.9):
         if (half := half_width(calibration, coverage)) is not None and half <= far:
             chart.dot(half, coverage, 4, "dot line-dot", f"{coverage:.0%} within ±{shown(half)}")
-            chart.text(half, coverage, f"{coverage:.0%}: ±{shown(half)}", lift=-17)
-    return chart.svg()
-
-
-def importance_bars(importance: Importance, most: int = 20) -> Markup:
-    """Draw the most important columns as bars, which HTML does better than a picture: names may be long."""
-    longest = max(importance.changes, default=0.0) or 1.0
-    lines = []
-    for name, change in list(zip(importance.names, importance.changes, strict=True))[:most]:
-        bar = element(
-            "svg",
-            element("rect", x=0, y=0, width=f"{100 * change / longest:.2f}", height=10, class_="part settled"),
-            viewBox="0 0 100 10",
-            preserveAspectRatio="none",
-            aria_hidden="true",
-            class_="bar",
-        )
-        lines.append(
-            element("tr", element("th", name, scope="row"), element("td", bar), element("td", f"±{shown(change)}"))
-        )
-    head = element(
-        "tr",
-        element("th", "column", scope="col"),
-        element("th", "", scope="col", aria_label="bar"),
-        element("th", "change", scope="col"),
-    )
-    return element("table", element("thead", head), element("tbody", *lines), class_="importance")
+            chart.text_below(half, coverage, f"{coverage:.0%}: ±{shown(half)}")
+    return chart
 
 
 def strip(
@@ -282,29 +250,27 @@ def strip(
     prediction: float,
     half: float | None,
     ends: tuple[float, float],
-) -> Markup:
-    """Draw a row's candidates on a line; the script draws the same for rows of other pages of the table."""
+) -> Drawing:
+    """Draw a row's candidates on a line; the script draws the same for other pages of the table."""
 
     def across(value: float) -> float:
         low, high = ends
         return round(6 + 188 * min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0), 1)
 
-    parts = []
+    label = ", ".join(f"{shown(value)} {share:.0%}" for value, share in zip(values[:8], probabilities[:8], strict=True))
+    drawn = Drawing(f"Candidates: {label}", 200, 28, "strip")
     if half is not None:
         left, right = across(prediction - half), across(prediction + half)
-        parts.append(element("rect", x=left, y=9, width=round(right - left, 1), height=10, class_="band"))
-    parts.append(element("path", d="M6 14H194", class_="axis"))
-    at = across(prediction)
-    parts.append(element("path", d=f"M{at} 4v20", class_="prediction"))
+        drawn.add("rect", x=left, y=9, width=round(right - left, 1), height=10, class_="band")
+    drawn.add("path", d="M6 14H194", class_="axis")
+    drawn.add("path", d=f"M{across(prediction)} 4v20", class_="prediction")
     best = max(range(len(values)), key=lambda place: (probabilities[place], -place))
     for place in [*(other for other in range(len(values)) if other != best), best]:
         value, share = values[place], probabilities[place]
-        radius = round(2.2 + 5 * share**0.5, 1)
-        title = element("title", f"{shown(value)}: {share:.0%}")
         kind = "chosen" if place == best else "other"
-        parts.append(element("circle", title, cx=across(value), cy=14, r=radius, class_=kind))
-    label = ", ".join(f"{shown(value)} {share:.0%}" for value, share in zip(values[:8], probabilities[:8], strict=True))
-    return element("svg", *parts, viewBox="0 0 200 28", role="img", aria_label=f"Candidates: {label}", class_="strip")
+        title = f"{shown(value)}: {share:.0%}"
+        drawn.add("circle", title, cx=across(value), cy=14, r=round(2.2 + 5 * share**0.5, 1), class_=kind)
+    return drawn
 
 
 def _median(values: Floats, weight: Floats) -> float:
@@ -313,8 +279,3 @@ def _median(values: Floats, weight: Floats) -> float:
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weight[order])
     return float(values[order][int(np.searchsorted(reached, reached[-1] / 2))])
-
-
-def doubt_bar(facts: Facts) -> Markup:
-    """Draw how many rows are settled, likely and in doubt."""
-    return state_bar({state: float(count) for state, count in facts.counts.items()})

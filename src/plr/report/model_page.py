@@ -1,95 +1,29 @@
-"""The page of a model: one self-contained HTML file."""
+"""The page of a model, from what it shows."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
-from plr.regressor import PartialLabelRegressor
-from plr.report.facts import Facts, find_facts, half_width
-from plr.report.html import Markup, element, join
-from plr.report.importance import Importance
-from plr.report.rows import Rows
+from plr.identification import DOUBTFUL, SETTLED
+from plr.label_matching import NEVER_AMONG, is_overconfident
+from plr.report.content import ModelContent
+from plr.report.facts import Facts, half_width
+from plr.report.model_charts import (
+    candidates_chart,
+    coverage_chart,
+    probability_chart,
+    reliability_chart,
+    rounds_charts,
+    stages_of,
+    state_bar,
+    truth_chart,
+)
+from plr.report.pages import render_page
+from plr.report.provenance import columns_of, command_of, settings_of
+from plr.report.row_table import first_rows, rows_data
+from plr.training import effort_of_folds
 
-__all__ = ["ModelContent", "render_model_page"]
-
-_MOST_NAMES, _LONGEST_NAME = 8, 60
-
-
-@dataclass(frozen=True)
-class ModelContent:
-    """What the page of a model shows.
-
-    Attributes
-    ----------
-    name : str
-        What the model file is called.
-    model : PartialLabelRegressor
-    manifest : dict
-        What the model file says about itself.
-    rows : Rows or None
-        The rows to show; None where there are none.
-    new : bool
-        Whether they are rows that the model was not fitted to.
-    source : str
-        Where they come from.
-    importance : Importance or None
-    trained : Rows or None
-        The training rows, where ``rows`` are new ones.
-    """
-
-    name: str
-    model: PartialLabelRegressor
-    manifest: dict[str, Any]
-    rows: Rows | None = None
-    new: bool = False
-    source: str = ""
-    importance: Importance | None = None
-    trained: Rows | None = None
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """What ``plr fit`` wrote down about its table; empty for models that were saved from Python."""
-        found = (self.manifest.get("extra") or {}).get("table")
-        return found if isinstance(found, dict) else {}
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        """The columns that the candidates are in."""
-        found = self.table.get("target")
-        return tuple(str(name) for name in found) if isinstance(found, list) else ()
-
-    @property
-    def label(self) -> str:
-        """What is predicted, in a word."""
-        return self.target[0] if len(self.target) == 1 and len(self.target[0]) <= 30 else "value"
-
-    @property
-    def predicted(self) -> str:
-        """What is predicted, in a sentence."""
-        names = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in self.target]
-        if not names:
-            return "The model predicts a value."
-        if len(names) == 1:
-            return f"The model predicts {names[0]}."
-        if len(names) <= _MOST_NAMES:
-            listed = f"{', '.join(names[:-1])} and {names[-1]}"
-        else:
-            listed = f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more columns"
-        return f"The model predicts the true value, for which {listed} hold the candidates."
-
-    @property
-    def facts(self) -> Facts | None:
-        """The figures about the rows."""
-        return None if self.rows is None else find_facts(self.rows, self.model.calibration_, new=self.new)
-
-    @property
-    def half(self) -> float | None:
-        """Half the width of a 90 % interval."""
-        return half_width(self.model.calibration_)
+__all__ = ["render_model_page"]
 
 
 def render_model_page(content: ModelContent) -> str:
@@ -99,47 +33,52 @@ def render_model_page(content: ModelContent) -> str:
     ----------
     content : ModelContent
     """
-    from plr.report.model_sections import sections_of
-    from plr.report.model_table import rows_as_json
-
-    sections = sections_of(content)
-    links = [element("li", element("a", title, href=f"#{name}")) for name, title, _ in sections]
-    style, script = _resource("page.css") + _resource("model.css"), _resource("model.js")
-    skip = "rows" if any(name == "rows" for name, _, _ in sections) else sections[0][0]
-    parts = [
-        element("a", "Skip to the rows" if skip == "rows" else "Skip to the content", href=f"#{skip}", class_="skip"),
-        element(
-            "header",
-            element("h1", "The model ", element("code", content.name)),
-            element("nav", element("ul", *links), aria_label="Sections"),
-        ),
-        element("main", *(element("section", element("h2", title), body, id=name) for name, title, body in sections)),
-        element("footer", element("p", "Made by ", element("code", "plr report"), ". Nothing on it is fetched.")),
-    ]
-    if content.rows is not None:
-        data = Markup(rows_as_json(content.rows, content.half, content.target))
-        parts.append(element("script", data, type="application/json", id="rows-data"))
-    parts.append(element("script", Markup(script)))
-    # Forbids the page to fetch anything, and to run or look like anything but what stands here.
-    policy = (
-        f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
+    facts, rows, model = content.facts, content.rows, content.model
+    checks = None if facts is None else facts.checks
+    calibration, diagnosis = model.calibration_, model.diagnosis_
+    several = facts is not None and facts.several > 0
+    return render_page(
+        "plr.report",
+        "model",
+        content=content,
+        facts=facts,
+        rows=rows,
+        checks=checks,
+        never_among=NEVER_AMONG,
+        settled=SETTLED,
+        doubtful=DOUBTFUL,
+        caution="" if diagnosis is None else diagnosis.caution,
+        advice="" if diagnosis is None else diagnosis.advice,
+        overconfident=facts is not None and _is_overconfident(facts),
+        state_bar=state_bar(facts.counts) if facts is not None else [],
+        noise_scale=model.noise_scale_,
+        calibration=calibration,
+        interval={share: half_width(calibration, share) for share in (0.5, 0.9)},
+        fold_effort=effort_of_folds(model.learner_, model.model_) if calibration is not None else None,
+        drawn=None if rows is None else candidates_chart(rows, content.half, content.label),
+        truth_drawn=None if rows is None or checks is None else truth_chart(rows, content.label),
+        stages=_stages(content),
+        rounds=rounds_charts(model.model_.report),
+        after_process=hasattr(model.model_, "process"),
+        probabilities_drawn=probability_chart(rows) if rows is not None and several else None,
+        reliability_drawn=reliability_chart(checks) if checks is not None and checks.reliability else None,
+        coverage_drawn=None if calibration is None else coverage_chart(calibration, content.label),
+        table=None if rows is None else first_rows(rows, content.half, content.label, content.target),
+        data=None if rows is None else rows_data(rows, content.half, content.target),
+        cut=rows is not None and bool((rows.given > rows.sizes).any()),
+        settings=settings_of(content),
+        command=command_of(content),
+        columns=columns_of(content),
     )
-    head = join(
-        [
-            element("meta", charset="utf-8"),
-            element("meta", http_equiv="Content-Security-Policy", content=policy),
-            element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-            element("meta", name_="color-scheme", content="light dark"),
-            element("title", f"The model {content.name}"),
-            element("style", Markup(style)),
-        ]
-    )
-    return f"<!DOCTYPE html>\n{element('html', element('head', head), element('body', *parts), lang='en')}\n"
 
 
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def _is_overconfident(facts: Facts) -> bool:
+    checks = facts.checks
+    if checks is None or checks.right is None:
+        return False
+    return is_overconfident(facts.expected or 0.0, checks.right, checks.several)
 
 
-def _resource(name: str) -> str:
-    return resources.files("plr.report").joinpath(name).read_text(encoding="utf-8")
+def _stages(content: ModelContent) -> list[dict[str, Any]]:
+    rows = content.trained if content.new else content.rows
+    return stages_of(rows) if rows is not None and rows.several.any() else []

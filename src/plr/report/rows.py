@@ -1,7 +1,7 @@
-"""What a page shows of single rows, small enough to be kept in a model file.
+"""The rows that a page shows, small enough to be kept in a model file.
 
-A page needs each row's candidates, how probable each is, and the prediction. Of many rows the most doubtful are kept,
-and a sample of the others that counts for all of them; of a set of very many candidates, the likeliest.
+A page needs each row's candidates, how probable each is, and the prediction. Of many rows the least certain are kept,
+and a weighted sample of the others; of a set of very many candidates, the likeliest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Integers = NDArray[np.int64]
 _MOST_ROWS = 20_000
 _MOST_CANDIDATES = 120_000
 _MOST_OF_A_ROW = 100
-# The part of the rows kept that are the most doubtful ones; the others are a sample of the rest.
+# The share of the rows kept that are the least certain ones; the others are a sample of the rest.
 _DOUBTFUL_PART = 0.75
 _LONGEST_TEXT = 40
 _MOST_TEXT = 1_500_000
@@ -72,10 +72,10 @@ class Rows:
         The true labels where they are known, and else NaN.
     slots : ndarray, one entry per candidate, or None
         The column each candidate came from, where there are several.
-    unseen, unseen_prediction : bool
-        Whether probabilities, and predictions, are by models that have not seen the row.
+    out_of_fold, out_of_fold_prediction : bool
+        Whether probabilities, and predictions, are by models that were not fitted to the row.
     columns : dict of str to list of str
-        What else tells a person which row it is.
+        Texts by which a person recognises a row.
     naming : int
         How many of these, at the beginning, are names rather than features.
     """
@@ -92,8 +92,8 @@ class Rows:
     relative: Floats | None = None
     truth: Floats | None = None
     slots: Integers | None = None
-    unseen: bool = True
-    unseen_prediction: bool = True
+    out_of_fold: bool = True
+    out_of_fold_prediction: bool = True
     columns: dict[str, list[str]] = field(default_factory=dict)
     naming: int = 0
 
@@ -146,12 +146,18 @@ class Rows:
             for name, kind in (_BY_ROW | _BY_CANDIDATE).items()
             if getattr(self, name) is not None
         }
-        flags = {"unseen": self.unseen, "unseen_prediction": self.unseen_prediction}
-        return {"rows": len(self), **flags, "columns": self.columns, "naming": self.naming, "arrays": arrays}
+        return {
+            "rows": len(self),
+            "out_of_fold": self.out_of_fold,
+            "out_of_fold_prediction": self.out_of_fold_prediction,
+            "columns": self.columns,
+            "naming": self.naming,
+            "arrays": arrays,
+        }
 
     @classmethod
     def from_dict(cls, written: Any) -> Rows:
-        """Read what `to_dict` wrote, or complain: a model file may come from anywhere."""
+        """Read what `to_dict` wrote; raise `DataError` for anything else, since model files may come from anywhere."""
         try:
             rows, arrays, columns = int(written["rows"]), written["arrays"], written["columns"]
             naming = int(written["naming"])
@@ -177,8 +183,8 @@ class Rows:
             raise DataError("What the model file says about its training rows cannot be read.") from error
         if not right:
             raise DataError("What the model file says about its training rows does not go together.")
-        unseen, unseen_prediction = (bool(written.get(name)) for name in ("unseen", "unseen_prediction"))
-        return cls(**found, unseen=unseen, unseen_prediction=unseen_prediction, columns=texts, naming=naming)
+        flags = {name: bool(written.get(name)) for name in ("out_of_fold", "out_of_fold_prediction")}
+        return cls(**found, **flags, columns=texts, naming=naming)
 
 
 def make_rows(
@@ -189,8 +195,8 @@ def make_rows(
     start: Floats | None = None,
     relative: Floats | None = None,
     truth: Floats | None = None,
-    unseen: bool = True,
-    unseen_prediction: bool = True,
+    out_of_fold: bool = True,
+    out_of_fold_prediction: bool = True,
     columns: Mapping[str, Sequence[object]] | None = None,
     naming: int = 0,
 ) -> Rows:
@@ -204,8 +210,8 @@ def make_rows(
     start : ndarray, one entry per candidate, optional
         The start's weights.
     relative, truth : ndarray of shape (n,), optional
-    unseen, unseen_prediction : bool
-        Whether probabilities, and predictions, are by models that have not seen the row.
+    out_of_fold, out_of_fold_prediction : bool
+        Whether probabilities, and predictions, are by models that were not fitted to the row.
     columns : mapping of str to sequence, optional
         One entry per row each, which tell a person what row it is; shortened as texts.
     naming : int
@@ -225,8 +231,8 @@ def make_rows(
         relative=relative,
         truth=truth,
         slots=None if S.slots is None else np.asarray(S.slots),
-        unseen=unseen,
-        unseen_prediction=unseen_prediction,
+        out_of_fold=out_of_fold,
+        out_of_fold_prediction=out_of_fold_prediction,
     )
     few = _with_fewer_candidates(_with_fewer_rows(every))
     where = np.arange(len(S)) if few.total == len(few) else np.searchsorted(every.number, few.number)

@@ -1,32 +1,44 @@
-"""The page: one self-contained HTML file."""
+"""The page of a benchmark, from what it shows."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from importlib import resources
+from typing import NamedTuple
 
+from plr.paper.agreement import COUNTED_CELLS, RULE_IN_SHORT, RULE_IN_WORDS, Verdict
+from plr.paper.display import describe_seconds
 from plr.paper.report.content import Content
-from plr.paper.report.pictures import Picture
-from plr.paper.report.sections import (
-    agreement_section,
-    figures_section,
-    observations_section,
-    run_section,
-    summary_section,
-    table1_section,
-    tables_section,
-)
-from plr.report.html import Markup, element, join
+from plr.paper.report.pictures import Picture, for_page
+from plr.paper.table_formats import SYMBOLS, format_deviation, format_number, format_result
+from plr.paper.tables import dataset_title, describe_selection
+from plr.report.pages import render_page
 
-__all__ = ["render_page"]
-
-_TITLE = "Partial-label regression: the experiments, measured beside published"
-
-# Forbids the page to fetch anything, whatever it contains.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+__all__ = ["render_benchmark_page"]
 
 
-def render_page(content: Content, figures: Sequence[tuple[Picture, str]]) -> str:
+class Mark(NamedTuple):
+    """How a verdict is shown: a symbol, words, and a class for its colour."""
+
+    symbol: str
+    words: str
+    kind: str
+
+
+_MARKS = {
+    verdict: Mark(SYMBOLS[verdict], words, kind)
+    for verdict, words, kind in (
+        (Verdict.AGREES, "agrees", "agrees"),
+        (Verdict.BETTER, "better than published", "better"),
+        (Verdict.HIGHER, "higher than published", "apart"),
+        (Verdict.LOWER, "lower than published", "apart"),
+        (Verdict.FAILED, "failed to train", "apart"),
+        (Verdict.MISPRINT, "published number misprinted", "open"),
+    )
+}
+
+
+def render_benchmark_page(content: Content, figures: Sequence[tuple[Picture, str]]) -> str:
     """Return the page of a report.
 
     Parameters
@@ -35,58 +47,36 @@ def render_page(content: Content, figures: Sequence[tuple[Picture, str]]) -> str
     figures : sequence of (Picture, str)
         Each picture and its SVG.
     """
-    sections = [
-        ("summary", "In short", summary_section(content)),
-        ("run", "What was run", run_section(content)),
-        ("table1", "Table 1", table1_section(content.table1)),
-        ("results", "Results", tables_section(content)),
-        ("agreement", "Agreement", agreement_section(content)),
-        ("observations", "Observations", observations_section(content)),
-        ("figures", "Figures", figures_section(figures)),
-    ]
-    links = [element("li", element("a", title, href=f"#{name}")) for name, title, _ in sections]
-    body = join(
-        [
-            element("a", "Skip to the results", href="#results", class_="skip"),
-            element("header", element("h1", _TITLE), element("nav", element("ul", *links), aria_label="Sections")),
-            _selector(content),
-            element("main", *(_section(*section) for section in sections)),
-            element("footer", element("p", "Made by ", element("code", "plr report"), " from stored results alone.")),
-            element("script", _resource("page.js")),
-        ]
+    drawn = [(picture, *for_page(svg, picture.name)) for picture, svg in figures]
+    settings = content.protocol.settings().items()
+    return render_page(
+        "plr.paper.report",
+        "benchmark",
+        style="".join(f"#{picture.name} {{ --natural: {width}; }}\n" for picture, _, width in drawn),
+        filters={
+            "result_number": format_number,
+            "deviation": format_deviation,
+            "duration": describe_seconds,
+            "dataset_title": dataset_title,
+        },
+        content=content,
+        views=content.views,
+        done=content.states.get("done", 0),
+        total=sum(content.states.values()),
+        settings=[(name.replace("_", " "), _show(value)) for name, value in settings if value != []],
+        agreements={(agreement.selection, agreement.per): agreement for agreement in content.agreements},
+        figures=drawn,
+        marks=_MARKS,
+        counted_cells=COUNTED_CELLS,
+        rule_in_short=RULE_IN_SHORT,
+        rule_in_words=RULE_IN_WORDS,
+        lower=Verdict.LOWER,
+        describe_selection=describe_selection,
+        format_result=format_result,
     )
-    head = join(
-        [
-            element("meta", charset="utf-8"),
-            element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-            element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-            element("meta", name_="color-scheme", content="light dark"),
-            element("title", _TITLE),
-            element("style", _resource("page.css")),
-        ]
-    )
-    return f"<!DOCTYPE html>\n{element('html', element('head', head), element('body', body), lang='en')}\n"
 
 
-def _section(name: str, title: str, content: Markup) -> Markup:
-    return element("section", element("h2", title), content, id=name)
-
-
-def _selector(content: Content) -> Markup:
-    """Return the choice of a rule; the script shows it, since it does nothing without."""
-    options = [
-        element("option", _option_text(content, place), value=view.selection)
-        for place, view in enumerate(content.views)
-    ]
-    label = element("label", "Selection rule ", element("select", *options, id="rule"))
-    return element("div", label, class_="selector", hidden=True)
-
-
-def _option_text(content: Content, place: int) -> str:
-    agreement = content.views[place].agreement
-    counted = f": {agreement.agreeing} of {agreement.counted} agree" if agreement.counted else ""
-    return f"{agreement.selection}{counted}"
-
-
-def _resource(name: str) -> Markup:
-    return Markup(resources.files("plr.report").joinpath(name).read_text(encoding="utf-8"))
+def _show(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_show, value))
+    return value if isinstance(value, str) else json.dumps(value)

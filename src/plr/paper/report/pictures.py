@@ -46,21 +46,25 @@ def draw_pictures(content: Content) -> list[Picture]:
     return pictures
 
 
-def for_page(svg: str, name: str) -> str:
-    """Return an SVG to be put into a page beside others: ids of its own, the page's text colour, a size that adapts.
+def for_page(svg: str, name: str) -> tuple[str, str]:
+    """Return an SVG to be put into a page beside others, and its natural width.
 
-    Its width is left to the page's style, as the variable ``--natural``.
+    It has ids of its own, the page's text colour, and attributes instead of styles, which the page's policy forbids;
+    its size is left to the page.
 
-    >>> for_page('<?xml version="1.0"?><svg width="9pt" height="9pt"><g id="a" clip-path="url(#a)"/></svg>', "f")
-    '<svg style="--natural: 9pt" ><g id="f-a" clip-path="url(#f-a)"/></svg>'
+    >>> for_page('<svg width="9pt" height="9pt"><g id="a" style="fill: red; stroke: none"/></svg>', "f")
+    ('<svg stroke-linejoin="round" stroke-linecap="butt"><g id="f-a" fill="red" stroke="none"/></svg>', '9pt')
     """
-    body = svg[svg.index("<svg") :].rstrip()
-    head, rest = body.split(">", 1)
-    head = re.sub(r'height="[^"]*"\s*', "", head)
-    head = re.sub(r'width="([^"]*)"', r'style="--natural: \1"', head)
-    rest = re.sub(r"<metadata>.*?</metadata>", "", rest, flags=re.DOTALL)
-    body = f"{head}>{rest}"
-    body = re.sub(r'\bid="', f'id="{name}-', body)
-    body = re.sub(r"url\(#", f"url(#{name}-", body)
-    body = re.sub(r'href="#', f'href="#{name}-', body)
-    return body.replace(INK, "currentColor")
+    head, body = svg[svg.index("<svg") :].rstrip().split(">", 1)
+    width = head.split(' width="', 1)[1].split('"', 1)[0]
+    # The one rule of matplotlib's style element, which is removed, as attributes that all elements inherit.
+    head = re.sub(r' (?:width|height)="[^"]*"', "", head) + ' stroke-linejoin="round" stroke-linecap="butt">'
+    body = re.sub(r"<(metadata|style)\b.*?</\1>", "", body, flags=re.DOTALL)
+    body = re.sub(r'style="([^"]*)"', lambda found: _attributes(found[1]), body)
+    body = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", body)
+    return head + body.replace(INK, "currentColor"), width
+
+
+def _attributes(style: str) -> str:
+    rules = (rule.split(":", 1) for rule in style.split(";") if rule.strip())
+    return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in rules)

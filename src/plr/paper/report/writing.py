@@ -59,7 +59,7 @@ def write_report(
 def render_files(content: Content) -> dict[str, bytes]:
     """Return every file of a report by its name, the page last: it stands for the whole."""
     from plr.paper.figures import to_png, to_svg
-    from plr.paper.report.page import render_page
+    from plr.paper.report.page import render_benchmark_page
     from plr.paper.report.pictures import draw_pictures
     from plr.paper.table_formats import FORMATS, table1_text, table_text
 
@@ -73,6 +73,6 @@ def render_files(content: Content) -> dict[str, bytes]:
     for picture in pictures:
         files[f"{picture.name}.svg"] = drawn[picture.name]
         files[f"{picture.name}.png"] = to_png(picture.figure)
-    page = render_page(content, [(picture, drawn[picture.name].decode()) for picture in pictures])
+    page = render_benchmark_page(content, [(picture, drawn[picture.name].decode()) for picture in pictures])
     files["index.html"] = page.encode()
     return files

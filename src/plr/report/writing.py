@@ -1,4 +1,4 @@
-"""From a model file to its page."""
+"""From a model file to its page, with the training rows that the file keeps for it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from plr.errors import ParameterError
 if TYPE_CHECKING:
     from plr.candidates import CandidateSets
     from plr.regressor import PartialLabelRegressor
+    from plr.report.content import ModelContent
     from plr.report.importance import Importance
-    from plr.report.model_page import ModelContent
     from plr.report.rows import Rows
 
 __all__ = ["read_training_rows", "training_rows", "write_model_page"]
@@ -34,8 +34,8 @@ def training_rows(
     Parameters
     ----------
     model : PartialLabelRegressor
-        Fitted to these rows. Where ``identify()`` has been called, or costs nothing, its answers are taken; otherwise
-        those of the model itself, which has seen the rows.
+        Fitted to these rows. Where ``identify()`` has been called, or costs nothing, its out-of-fold probabilities are
+        taken; otherwise those of the model itself, which are in-sample.
     X : array-like of shape (n, d)
     S : CandidateSets
     truth : ndarray of shape (n,), optional
@@ -64,8 +64,8 @@ def training_rows(
         start=model.start_weights_,
         relative=unseen_scale(model.model_),
         truth=truth,
-        unseen=found is not None,
-        unseen_prediction=known is not None,
+        out_of_fold=found is not None,
+        out_of_fold_prediction=known is not None,
         columns=columns,
         naming=naming,
     )

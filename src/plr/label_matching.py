@@ -1,4 +1,4 @@
-"""Which candidates are the true ones, where truths and candidates may be written with different precision."""
+"""Which candidates match the true labels, where the two may be written with different precision."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEVER_AMONG", "Precision", "precision_of", "promises_too_much", "true_candidates"]
+__all__ = ["NEVER_AMONG", "Precision", "is_overconfident", "precision_of", "true_candidates"]
 
 Floats = NDArray[np.float64]
 
@@ -18,16 +18,14 @@ _SAME = 1e-9
 # Relative to a row's own truth: a candidate this near was probably only written otherwise.
 _NEAR = 1e-6
 _MOST_DECIMALS = 8
-
-
-# Choices may be right so much less often than expected, besides so many standard errors.
+# How far accuracy may fall short of the mean probability, besides so many standard errors.
 _SLACK, _ERRORS = 0.05, 3.0
 
 
-def promises_too_much(expected: float, right: float, rows: int) -> bool:
-    """Whether choices are right far less often than their probabilities say, by more than an accident.
+def is_overconfident(expected: float, right: float, rows: int) -> bool:
+    """Whether choices are right far less often than their probabilities say, beyond chance.
 
-    >>> promises_too_much(0.99, 0.4, 50), promises_too_much(0.99, 0.93, 50), promises_too_much(0.5, 0.0, 50)
+    >>> is_overconfident(0.99, 0.4, 50), is_overconfident(0.99, 0.93, 50), is_overconfident(0.5, 0.0, 50)
     (True, False, True)
     """
     error = (expected * (1.0 - expected) / max(rows, 1)) ** 0.5

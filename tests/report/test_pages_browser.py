@@ -1,12 +1,15 @@
-"""The page of a model in Chromium: it works, is silent, asks for nothing, and fits a phone."""
+"""The pages in Chromium: they work, are silent, ask for nothing, and fit a phone."""
 
+import dataclasses
 import os
 import shutil
 
 import pytest
 
+from plr.paper.report.writing import write_report
 from plr.report import write_model_page
 from support.made_models import make_content
+from support.made_stores import SMALL, fill, published_error
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("chromium")]
 
@@ -31,12 +34,19 @@ def address(tmp_path_factory):
     return write_model_page(make_content(folder / "m.plr", with_truth=True), folder / "page.html").as_uri()
 
 
+@pytest.fixture(scope="module")
+def benchmark(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("benchmark")
+    protocol = dataclasses.replace(SMALL, datasets=("concrete",), models=("mlp",), trials=1, figure_fractions=())
+    return write_report(fill(folder / "store", protocol, published_error), folder / "out")[1][-1].as_uri()
+
+
 @pytest.fixture
 def visit(browser, address):
-    """Open the page under some conditions; at the end, it has said nothing and asked for nothing but itself."""
-    contexts, said, asked = [], [], []
+    """Open a page under some conditions; at the end, it has said nothing and asked for nothing but itself."""
+    contexts, said, asked, opened = [], [], [], set()
 
-    def visit(**conditions):
+    def visit(address=address, **conditions):
         context = browser.new_context(**conditions)
         context.set_default_timeout(120_000)
         contexts.append(context)
@@ -44,6 +54,7 @@ def visit(browser, address):
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
+        opened.add(address)
         page.goto(address)
         return page
 
@@ -51,7 +62,7 @@ def visit(browser, address):
     for context in contexts:
         context.close()
     assert said == []
-    assert set(asked) == {address}
+    assert set(asked) == opened
 
 
 def column(page, place):
@@ -180,4 +191,16 @@ def test_without_script_there_are_pictures_and_the_first_rows(visit):
     assert page.locator("#rows-table tbody tr").count() == 25
     assert page.locator(".chart").count() >= 5
     assert not page.locator(".controls").is_visible()
-    assert page.locator("#rows-count").inner_text() == "The 25 most doubtful of 120 rows."
+    assert page.locator("#rows-count").inner_text() == "The 25 least certain of 120 rows."
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_benchmark_shows_the_rule_that_is_chosen(visit, benchmark, scheme):
+    page = visit(benchmark, viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for rule in ("truth", "last"):
+        page.get_by_label("Selection rule").select_option(rule)
+        shown = page.locator(".by-rule:visible")
+        assert shown.count() > 3
+        assert {part.get_attribute("data-rule") for part in shown.all()} == {rule}
+    assert page.locator(".picture svg").first.is_visible()

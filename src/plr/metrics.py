@@ -1,0 +1,207 @@
+"""How far predictions and choices are from the truth, added up over one table or over many batches of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.candidates import CandidateSets
+from plr.label_matching import Precision, true_candidates
+
+__all__ = ["MOST_KEPT", "ChoiceMetrics", "CoverageMetrics", "ErrorMetrics"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+MOST_KEPT = 1_000_000
+"""Rows that medians are taken from, where there are more."""
+
+_BINS = 10
+
+
+class ErrorMetrics:
+    """Errors of predictions (RMSE, MAE, R²), beside those of the best constant.
+
+    Parameters
+    ----------
+    rows : int
+        Rows that may come; of more than `MOST_KEPT`, medians are taken from as many, chosen at random.
+
+    Examples
+    --------
+    >>> errors = ErrorMetrics()
+    >>> errors.add(np.array([1.0, 2.0, 5.0]), np.array([1.0, 3.0, 2.0]))
+    >>> errors.figures()["mae"].__round__(3)
+    1.333
+    """
+
+    def __init__(self, rows: int = 0) -> None:
+        self._chosen: Integers | None = None
+        if rows > MOST_KEPT:
+            self._chosen = np.sort(np.random.default_rng(0).choice(rows, MOST_KEPT, replace=False, shuffle=False))
+        self.rows = 0
+        self._weight = self._squared = self._absolute = self._mean = self._spread = 0.0
+        self._kept: list[tuple[Floats, Floats]] = []
+
+    def add(
+        self, prediction: Floats, y: Floats, *, weight: Floats | None = None, numbers: Integers | None = None
+    ) -> None:
+        """Take in some rows.
+
+        Parameters
+        ----------
+        prediction, y : ndarray of shape (n,)
+        weight : ndarray of shape (n,), optional
+            How much each row counts; medians do not go by it.
+        numbers : ndarray of shape (n,), optional
+            The rows' numbers among all, needed where not all are kept.
+        """
+        if not len(y):
+            return
+        weight = np.ones(len(y)) if weight is None else weight
+        added = float(weight.sum())
+        total = self._weight + added
+        with np.errstate(over="ignore"):
+            off = np.abs(prediction - y)
+            mean = float(weight @ y) / added
+            apart = mean - self._mean
+            self._spread += float(weight @ (y - mean) ** 2) + apart**2 * self._weight * added / total
+            self._squared += float(weight @ off**2)
+        self._mean = mean if self.rows == 0 else self._mean + apart * added / total
+        self._absolute += float(weight @ off)
+        self.rows, self._weight = self.rows + len(y), total
+        kept: Any = slice(None)
+        if self._chosen is not None and numbers is not None:
+            low, high = np.searchsorted(self._chosen, [numbers[0], numbers[-1] + 1])
+            kept = np.isin(numbers, self._chosen[low:high], assume_unique=True)
+        self._kept.append((off[kept], y[kept]))
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures, as plain values."""
+        off, y = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        mse, baseline = self._squared / self._weight, self._spread / self._weight
+        found = {
+            "mse": mse,
+            "rmse": mse**0.5,
+            "mae": self._absolute / self._weight,
+            "median_absolute_error": float(np.median(off)),
+            "r2": 1.0 - mse / baseline if baseline > 0 else None,
+            "baseline_mse": baseline,
+            "baseline_mae": float(np.mean(np.abs(y - np.median(y)))),
+        }
+        return found if len(off) == self.rows else {**found, "medians_from_rows": len(off)}
+
+
+class CoverageMetrics:
+    """The share of true labels that intervals hold, and how wide the intervals are."""
+
+    def __init__(self) -> None:
+        self._weight = self._held = self._width = 0.0
+
+    def add(self, intervals: Floats, y: Floats, *, weight: Floats | None = None) -> None:
+        """Take in the intervals of some rows, of shape (n, 2), and their truths."""
+        weight = np.ones(len(y)) if weight is None else weight
+        self._weight += float(weight.sum())
+        self._held += float(weight @ ((intervals[:, 0] <= y) & (y <= intervals[:, 1])))
+        self._width += float(weight @ (intervals[:, 1] - intervals[:, 0]))
+
+    def figures(self) -> dict[str, float]:
+        """Return the figures, as plain values."""
+        return {"coverage": self._held / self._weight, "mean_width": self._width / self._weight}
+
+
+class ChoiceMetrics:
+    """How often the likeliest candidate is the true one, and the calibration of its probability.
+
+    Only rows whose truth is among their candidates are judged.
+
+    Parameters
+    ----------
+    precision : Precision, optional
+        How exact the truths are, where not all come at once.
+    """
+
+    def __init__(self, precision: Precision | None = None) -> None:
+        self._precision = precision
+        self._counts = np.zeros(4)
+        self._right = np.zeros(2)
+        self._chance = self._expected = 0.0
+        self._bins = np.zeros((3, _BINS))
+
+    def add(self, found: Any, sets: CandidateSets, y: Floats) -> None:
+        """Take in the `Identification` of some rows, and their truths."""
+        likeliest = sets.offsets[:-1] + found.index
+        several = sets.unique().sizes > 1
+        self.add_candidates(sets.values, sets.offsets, found.probabilities, likeliest, y, several=several)
+
+    def add_candidates(
+        self,
+        values: Floats,
+        offsets: Integers,
+        probabilities: Floats,
+        likeliest: Integers,
+        y: Floats,
+        *,
+        several: Booleans,
+        weight: Floats | None = None,
+        given: Integers | None = None,
+    ) -> None:
+        """Take in the candidates of some rows, and their truths.
+
+        Parameters
+        ----------
+        values, probabilities : ndarray, one entry per candidate
+        offsets : ndarray of shape (n + 1,)
+            Where each row's candidates begin.
+        likeliest : ndarray of shape (n,)
+            Where each row's likeliest candidate is among all.
+        y : ndarray of shape (n,)
+        several : ndarray of shape (n,)
+            Whether a row has candidates that differ.
+        weight : ndarray of shape (n,), optional
+            How much each row counts.
+        given : ndarray of shape (n,), optional
+            How many candidates each row has, where unlikely ones are left out here.
+        """
+        sizes = np.diff(offsets)
+        weight = np.ones(len(y)) if weight is None else weight
+        is_true = true_candidates(values, offsets, y, self._precision)
+        judged = np.logical_or.reduceat(is_true, offsets[:-1])
+        if given is not None and judged.any():
+            # The truth may be among those that were left out, and then the choice is wrong.
+            judged |= given > sizes
+        told = several & judged
+        right = is_true[likeliest]
+        share = np.repeat(weight * judged, sizes)
+        bins = np.minimum((probabilities * _BINS).astype(np.int64), _BINS - 1)
+        self._counts += [weight.sum(), weight @ several, weight @ judged, weight @ told]
+        self._right += [weight @ (right & judged), weight @ (right & told)]
+        self._chance += float(weight[told] @ (1.0 / (sizes if given is None else given)[told]))
+        self._expected += float(weight[told] @ probabilities[likeliest][told])
+        parts = (share, share * probabilities, share * is_true)
+        self._bins += [np.bincount(bins, part, _BINS) for part in parts]
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures, as plain values."""
+        rows, several, judged, told = (round(float(count)) for count in self._counts)
+        _, _, among, among_several = map(float, self._counts)
+        counts, said, came = self._bins
+        filled = counts > 0
+        return {
+            "rows": rows,
+            "rows_with_several": several,
+            "rows_with_truth_among_candidates": judged,
+            "rows_judged_with_several": told,
+            "accuracy": float(self._right[0] / among) if judged else None,
+            "accuracy_with_several": float(self._right[1] / among_several) if told else None,
+            "by_chance_with_several": self._chance / among_several if told else None,
+            "expected_with_several": self._expected / among_several if told else None,
+            "calibration_error": float(np.abs(said - came).sum() / counts.sum()) if judged else None,
+            "calibration": [
+                {"candidates": round(float(count)), "said": float(one / count), "true": float(other / count)}
+                for count, one, other in zip(counts[filled], said[filled], came[filled], strict=True)
+            ],
+        }
