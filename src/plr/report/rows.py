@@ -183,7 +183,7 @@ class Rows:
             raise DataError("What the model file says about its training rows cannot be read.") from error
         if not right:
             raise DataError("What the model file says about its training rows does not go together.")
-        flags = {name: bool(written.get(name)) for name in ("out_of_fold", "out_of_fold_prediction")}
+        flags: Any = {name: bool(written.get(name)) for name in ("out_of_fold", "out_of_fold_prediction")}
         return cls(**found, **flags, columns=texts, naming=naming)
 
 
