@@ -431,7 +431,7 @@ def fit(
     with resources.connected() as engine, _keeping(scratch):
         model.fit(
             data if folder is None else folder,
-            **asked,  # type: ignore[arg-type]
+            **asked,
             drop_empty=drop_empty,
             intervals=intervals,
             identify=identified is not None,
