@@ -83,7 +83,7 @@ def test_the_page_begins_with_it_and_contradicts_nothing(run, model, tmp_path):
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert page.index(CAUTION) < page.index("Measured accuracy")
     assert "can be used as labels" not in page
-    assert "Label some rows for certain" in page.partition("What to do next")[2]
+    assert "Label some rows for certain" in page.partition("Next steps")[2]
 
 
 def test_advice_looks_at_the_truth(run, folder, tmp_path):
