@@ -196,6 +196,9 @@ def fields_of(found: Any) -> dict[str, Field] | None:
 def matches(value: Any, hint: Any, ndim: int = 1, finite: bool = True) -> bool:
     """Whether a value is what a type hint says; numbers are finite, arrays have ``ndim`` dimensions."""
     origin, inside = get_origin(hint), get_args(hint)
+    if hasattr(origin, "__value__"):
+        # NDArray is an alias by name where NumPy and Python are new enough.
+        return matches(value, origin.__value__[inside], ndim, finite)
     if hint in (Any, object):
         return True
     if hint is int:
