@@ -113,9 +113,11 @@ def _judge(fit: Fit, problem: Problem) -> dict[str, Any]:
 
 
 def _naive(model: PartialLabelRegressor, problem: Problem, level: float) -> float:
-    S, unseen = problem.S, model.model_.out_of_fold  # type: ignore[attr-defined]
-    distances = np.abs(S.values - unseen[S.row_index])
-    weights = model.noise_.probabilities(unseen, S)
+    S, prediction = problem.S, model.model_.out_of_fold
+    if prediction is None:
+        raise ValueError("Naive intervals need predictions made out_of_fold, and this learner has none.")
+    distances = np.abs(S.values - prediction[S.row_index])
+    weights = model.noise_.probabilities(prediction, S)
     order = np.argsort(distances, kind="stable")
     place = np.searchsorted(np.cumsum(weights[order]), level * (len(S) + 1) - 1e-9)
     return float(distances[order[min(place, order.size - 1)]])

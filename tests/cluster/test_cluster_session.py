@@ -153,9 +153,7 @@ main()
     process = start("benchmark", *OPTIONS, "--engine", "ray", "--out", tmp_path / "out", code=code)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 2
-    assert said.splitlines() == [
-        "plr: Working on a cluster (--engine ray) needs Ray, which is not installed: pip install 'plr[ray]'."
-    ]
+    assert said.splitlines() == ["plr: Working on a cluster needs Ray, which is not installed: pip install 'plr[ray]'."]
     assert not (tmp_path / "out").exists()
 
 

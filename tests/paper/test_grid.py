@@ -59,7 +59,7 @@ def test_any_weighting_and_loss_is_a_method(weighting, loss):
     method = get_method(f"{weighting}:{loss}")
     for setting in method.settings(PAPER):
         rule = method.rule(setting, 0.5)
-        assert rule.formula.delta == setting.get("delta", 0.0)
+        assert rule.formula.number == setting.get("delta", 0.0)
         assert "beta2" not in setting or rule.formula.second == setting["beta2"]
 
 

@@ -374,8 +374,8 @@ class TableModel:
             )
         if interval is not None and self._fitted().regressor.calibration_ is None:
             raise NotFittedError(
-                f"{self.name} cannot give intervals, since it was fitted without; fit it again, by plr fit without "
-                "--no-intervals, or call calibrate() before it is saved."
+                f"{self.name} cannot give intervals, since it was fitted without; fit it again with intervals, or call "
+                "calibrate() before it is saved."
             )
         source = open_source(data)
         names = [prefix + name for name in ("prediction", *(("lower", "upper") if interval is not None else ()))]

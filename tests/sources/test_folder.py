@@ -7,8 +7,8 @@ import pytest
 
 from plr.errors import DataError, DataNotFoundError
 from plr.memory import _left_by_groups, available_memory, peak_memory
-from plr.sources.folder import Folder, is_stream
-from plr.streaming import folder as folders
+from plr.sources import folder as folders
+from plr.sources.folder import Folder, open_source
 
 
 def write(path, table, **options):
@@ -143,13 +143,14 @@ def test_identity_is_of_the_contents(tmp_path, three):
 
 def test_files_too_large_for_memory_are_read_in_batches(tmp_path, monkeypatch):
     write(tmp_path / "a.parquet", numbers(0, 20_000), use_dictionary=False)
-    assert is_stream(tmp_path)
-    assert not is_stream(tmp_path / "a.parquet")
+    assert isinstance(open_source(tmp_path), Folder)
+    assert not isinstance(open_source(tmp_path / "a.parquet"), Folder)
     monkeypatch.setattr(folders, "available_memory", lambda: 500_000)
-    assert is_stream(tmp_path / "a.parquet")
-    assert Folder.open(tmp_path / "a.parquet").rows == 20_000
+    found = open_source(tmp_path / "a.parquet")
+    assert isinstance(found, Folder)
+    assert found.rows == 20_000
     (tmp_path / "t.csv").write_text("x\n" + "1\n" * 300_000)
-    assert not is_stream(tmp_path / "t.csv")
+    assert not isinstance(open_source(tmp_path / "t.csv"), Folder)
 
 
 def test_memory_is_told_where_the_system_tells(tmp_path):
