@@ -30,9 +30,10 @@ def three(tmp_path):
     return Folder.open(tmp_path)
 
 
-def test_all_rows_come_in_order_whatever_the_batches(three):
+def test_all_rows_come_in_order_whatever_the_batches(three, monkeypatch):
     for rows in (7, 100, 10_000):
-        batches = list(three.batches(rows=rows))
+        monkeypatch.setattr(Folder, "batch_rows", rows)
+        batches = list(three.batches())
         assert [batch.first for batch in batches] == np.cumsum([0, *(b.table.num_rows for b in batches)])[:-1].tolist()
         assert pa.concat_tables(batch.table for batch in batches)["x"].to_pylist() == list(range(400))
 

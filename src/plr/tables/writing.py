@@ -200,7 +200,7 @@ class TableOutput:
         if self.source.in_batches:
             raise ParameterError(
                 f"{self.source} has {self.source.rows:,} rows, too many for one JSON object; name an output with "
-                "-o, and --json tells what was done."
+                f"{self.front.option('out')}, and JSON tells what was done."
             )
         with self.front.working(what):
             new, counts = columns(next(self.source.batches()))
