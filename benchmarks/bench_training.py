@@ -20,7 +20,7 @@ from plr.candidates import CandidateSets
 from plr.errors import DataNotFoundError
 from plr.generation import make_candidates
 from plr.losses import Squared
-from plr.network.network import Settings, kernel_sets, train_network
+from plr.network.network import NetworkSettings, kernel_sets, train_network
 from plr.paper.datasets import encode, load
 from plr.weighting import WEIGHTINGS, Rule, Weighting, get_weighting
 from record import seconds, write_record
@@ -61,7 +61,7 @@ def main() -> None:
     microseconds = 1e6 / -(-len(X) // BATCH)
 
     def kernel(weighting: Weighting) -> None:
-        settings = Settings(HIDDEN, ACTIVATIONS, kernel_epochs, batch_size=BATCH)
+        settings = NetworkSettings(HIDDEN, ACTIVATIONS, kernel_epochs, batch_size=BATCH)
         train_network(X, kernel_sets(S), Rule(weighting, Squared()), settings, seed=0)
 
     def loader(weighting: Weighting) -> None:

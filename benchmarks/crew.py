@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.learners import MLP
 from plr.losses import Squared
-from plr.network.network import Settings
+from plr.network.network import NetworkSettings
 from plr.streaming.lane_training import LaneTraining
 from plr.streaming.scratch import write_state
 from plr.streaming.shuffled import Prepared, Shape, ShuffledCopy, write_part
@@ -263,7 +263,7 @@ class _Sequential:
         return torch.nn.Sequential(*layers, torch.nn.Linear(self.hidden[-1], 1))
 
 
-def _settings(hidden: tuple[int, ...], batch: int) -> Settings:
+def _settings(hidden: tuple[int, ...], batch: int) -> NetworkSettings:
     return MLP(hidden=hidden, batch_size=batch, epochs=1, dtype="float32").settings(_ROWS)
 
 

@@ -12,7 +12,7 @@ import torch
 from plr.candidates import CandidateSets
 from plr.losses import Loss
 from plr.network.beginnings import initial_parameters
-from plr.network.network import Settings, kernel_sets, train_network
+from plr.network.network import NetworkSettings, kernel_sets, train_network
 from plr.weighting import Rule, Weighting
 
 __all__ = ["check_agreement", "loader_loop", "make_module", "padded", "tensor_loop"]
@@ -138,7 +138,7 @@ def check_agreement(
     # is the same for any size of the gradient, so where there is only one step it is a plain one.
     steps, optimizer = (1, "sgd") if rule.learns_scale else (5, "adam")
     # A batch of all rows is the same batch for both, and in float64 nothing but a mistake makes a difference.
-    settings = Settings(hidden, activations, steps, batch_size=rows, optimizer=optimizer, dtype="float64")
+    settings = NetworkSettings(hidden, activations, steps, batch_size=rows, optimizer=optimizer, dtype="float64")
     ours = train_network(X, kernel_sets(S), rule, settings, seed=seed).last.parameters
     sizes = [X.shape[1], *hidden, 1]
     start = initial_parameters(sizes, np.random.default_rng(seed))

@@ -21,7 +21,7 @@ from plr.errors import ParameterError
 from plr.learners import MLP, Boosting, GaussianProcess
 from plr.losses import Squared
 from plr.network._heads import DENSITY, Head
-from plr.network.network import Settings, kernel_sets, train_network
+from plr.network.network import NetworkSettings, kernel_sets, train_network
 from plr.weighting import WEIGHTINGS, Average, Rule
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,7 +73,7 @@ def small_fits() -> dict[str, np.ndarray]:
         for name, (learner, weighting) in models.items()
     }
     # The learner "density" takes thousands of steps; its network takes as few here.
-    settings = Settings((9, 6), ("relu", "relu"), epochs=5, batch_size=64, learning_rate=0.01)
+    settings = NetworkSettings((9, 6), ("relu", "relu"), epochs=5, batch_size=64, learning_rate=0.01)
     rule, head = Rule(Average(), Squared()), Head(DENSITY, -2.0, 0.5)
     density = train_network(X, kernel_sets(S), rule, settings, seed=0, head=head, outputs=9)
     return found | {"density": density.last.outputs(X)}

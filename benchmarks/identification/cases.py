@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plr import CandidateSets, make_candidates
 from plr.generation import MECHANISMS, SET_SIZES, resolve_options
 from plr.paper.grid import Cell, seed_for
-from plr.paper.problems import Part, Workbench
+from plr.paper.problems import ProblemRows, Workbench
 from plr.paper.protocol import Protocol
 
 __all__ = ["MISSING", "NO_CANDIDATES", "PLANS", "SIZES", "Case", "Plan", "Problem", "make_problem"]
@@ -110,7 +110,7 @@ def _workbench(dataset: str, mechanism: str, set_size: str, exports: Path) -> Wo
     return Workbench(protocol, exports if exports.is_dir() else None)
 
 
-def _hide_some(case: Case, protocol: Protocol, train: Part) -> tuple[CandidateSets, NDArray[np.int64]]:
+def _hide_some(case: Case, protocol: Protocol, train: ProblemRows) -> tuple[CandidateSets, NDArray[np.int64]]:
     """Hide the labels among uniform false ones, and take the true label out of some sets."""
     place = (case.dataset, case.trial)
     seed = seed_for(protocol, "mechanism", *place, MISSING)

@@ -14,6 +14,9 @@ from plr.cli.datasets import export_datasets
 from plr.errors import DataNotFoundError, ParameterError, PlrError, StoreError
 from plr.paper import PRESETS, Store
 
+# These compile most kernels; in one process, so that it is done once.
+pytestmark = pytest.mark.xdist_group("kernels")
+
 SMALL = ("--datasets", "auto-mpg", "--methods", "Supervised,IDent", "--sizes", "4", "--trials", "2", "--epochs", "2")
 
 

@@ -115,7 +115,7 @@ def test_without_an_output_rows_go_to_stdout_as_csv(run, folder, verb):
     one, _ = run(verb, "m.plr", "all.parquet")
     assert folded == one
     _, err = run(verb, "m.plr", "in", "--json", code=2)
-    assert "too many for one JSON object; name an output with -o" in err
+    assert "too many for one JSON object; name an output with --out" in err
 
 
 def test_what_is_told_to_programs(run, folder):

@@ -14,18 +14,24 @@ from plr.densities import MODELS, choose_models
 from plr.densities.forest import Forest
 from plr.densities.mixture import estimate
 from plr.densities.neighbours import Neighbours
-from plr.densities.network import Network
+from plr.densities.network import DensityNetwork
 from plr.errors import ParameterError
 from plr.learners import Task
 from plr.learners.starts import DensityStart
 from plr.losses import Squared
 from plr.weighting import Posterior, Rule
 
+# These compile most kernels; in one process, so that it is done once.
+pytestmark = pytest.mark.xdist_group("kernels")
+
 KINDS = ["auto", *MODELS]
 # Smaller than those a start is made of, where it does not matter how good they are.
 SMALL = {
     "trees": [Forest(rows_per_leaf=5, trees=30), Forest(rows_per_leaf=30, trees=30)],
-    "network": [Network(bins=12, weight_decay=5.0, most=150), Network(bins=24, weight_decay=0.5, most=150)],
+    "network": [
+        DensityNetwork(bins=12, weight_decay=5.0, most=150),
+        DensityNetwork(bins=24, weight_decay=0.5, most=150),
+    ],
     "neighbours": [Neighbours(count=10), Neighbours(count=40)],
 }
 
@@ -181,14 +187,14 @@ def test_many_candidates_cost_what_bins_cost():
 
     sizes = set()
 
-    class Recording(Network):
+    class Recording(DensityNetwork):
         def _train(self, problem, sets, *rest):
             sizes.add(int(sets.sizes.max()))
             return super()._train(problem, sets, *rest)
 
     found = estimate(given, 3, [Recording(bins=12, weight_decay=0.5, most=50)])
     assert sizes == {12}
-    long = estimate(given, 3, [Network(bins=48, weight_decay=0.5, most=50)])
+    long = estimate(given, 3, [DensityNetwork(bins=48, weight_decay=0.5, most=50)])
     assert abs(found.log_likelihood - long.log_likelihood) < 0.2
     bins = Bins.over(given.S, 12)
     heights = np.random.default_rng(0).uniform(size=(60, 12))

@@ -17,11 +17,14 @@ from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import DivergenceError, ParameterError
 from plr.learners import GaussianProcess, Task
 from plr.learners.gaussian_process._sampling import sweep
-from plr.learners.gaussian_process.chain import Plan, Problem, _Sampler, _System
+from plr.learners.gaussian_process.chain import ChainSettings, ChainTask, _Sampler, _System
 from plr.learners.gaussian_process.kernel import Kernel, cholesky
 from plr.learners.gaussian_process.learner import _agreeing
 from plr.losses import Absolute, Squared
 from plr.weighting import WEIGHTINGS, Posterior, Rule, get_weighting
+
+# These compile most kernels; in one process, so that it is done once.
+pytestmark = pytest.mark.xdist_group("kernels")
 
 SMALL = GaussianProcess(chains=2, rounds=6)
 LONG = GaussianProcess(chains=2, rounds=24)
@@ -75,7 +78,7 @@ def a_system(dtype=np.float64, rows=40):
     random = np.random.default_rng(1)
     X = random.normal(size=(rows, 2))
     S, odds, missing = uneven_sets()
-    problem = Problem(X, S, random.uniform(0.2, 2.0, rows), odds, missing, None)
+    problem = ChainTask(X, S, random.uniform(0.2, 2.0, rows), odds, missing, None)
     kernel = Kernel.prior(2)
     return problem, kernel, _System.of(kernel, X[:15], problem, dtype)
 
@@ -379,8 +382,8 @@ def test_rows_with_one_candidate_keep_their_label():
     start = sets.prior_or_uniform
     single = sets.sizes == 1
     odds = np.full(sets.values.size, 1.0)
-    problem = Problem(X, sets, np.ones(300), odds, np.where(single, 0.0, 0.01), np.asarray(start))
-    plan = Plan(rounds=2, sweeps=4, steps=2, kernel_rows=50, features=60, last_features=80)
+    problem = ChainTask(X, sets, np.ones(300), odds, np.where(single, 0.0, 0.01), np.asarray(start))
+    plan = ChainSettings(rounds=2, sweeps=4, steps=2, kernel_rows=50, features=60, last_features=80)
     sampler = _Sampler(problem, plan, X[:80], np.random.default_rng(0))
     sampler.run(Kernel.prior(2))
     assert_array_equal(sampler.labels[single], y[:250])
@@ -474,7 +477,7 @@ def a_chain(weights):
 def test_chains_far_from_the_start_are_left_out(start, kept):
     S = CandidateSets.from_lists([[0.0, 1.0], [0.0, 1.0]])
     given = None if start is None else np.array(start)
-    problem = Problem(np.zeros((2, 1)), S, np.ones(2), np.ones(4), np.zeros(2), given)
+    problem = ChainTask(np.zeros((2, 1)), S, np.ones(2), np.ones(4), np.zeros(2), given)
     chains = [a_chain([0.99, 0.01, 0.99, 0.01]), a_chain([0.01, 0.99, 0.02, 0.98]), a_chain([0.01, 0.99, 0.01, 0.99])]
     assert list(_agreeing(chains, problem)) == [chains[place] for place in kept]
 

@@ -17,6 +17,9 @@ from plr.losses import LOSSES, get_loss
 from plr.weighting import WEIGHTINGS, Rule, get_weighting
 from support.pairs import all_pairs
 
+# These compile most kernels; in one process, so that it is done once.
+pytestmark = pytest.mark.xdist_group("kernels")
+
 ROWS = 400
 
 

@@ -74,7 +74,7 @@ def test_the_noise_around_predictions(noise):
 
 
 def test_validation_rows_of_a_network():
-    settings = network.Settings((4,), ("relu",), 60, ROWS, initial_scale=SPREAD)
+    settings = network.NetworkSettings((4,), ("relu",), 60, ROWS, initial_scale=SPREAD)
     rule = Rule(Posterior(), Squared())
     judge = network.Validation(X, S, rules=(network.BY_LOSS, 1))
     found = network.train_network(X, network.kernel_sets(S), rule, settings, seed=0, validation=judge)
@@ -152,13 +152,13 @@ def test_torch_modules():
 
 def test_stacks():
     torch = pytest.importorskip("torch")
-    from plr.paper.stacked import Layers, StackedFit, Validation
+    from plr.paper.stacked import Layers, StackedFit, ValidationRows
     from plr.paper.stacked.packing import pack
     from plr.paper.stacked.plain import train_epochs
 
     layers = Layers(2, (4,))
     sets = np.asarray(S, dtype=np.float32)
-    judge = Validation(X, sets, sets, np.zeros(ROWS))
+    judge = ValidationRows(X, sets, sets, np.zeros(ROWS))
     parameters = np.zeros(layers.parameters, np.float32)
     fit = StackedFit(X, sets, judge, parameters, (1,), 0.01, 0, Posterior(), scale=SPREAD)
     stack, state = pack([fit], layers, 60, "cpu")

@@ -20,7 +20,7 @@ from plr.network._training import Layout, Memory, batch_gradient
 from plr.network.network import (
     SCALAR_HEAD,
     Network,
-    Settings,
+    NetworkSettings,
     _make_memory,
     initial_parameters,
     kernel_sets,
@@ -167,7 +167,7 @@ class Case:
         )
 
     def memory(self, rule: Rule) -> Memory:
-        settings = Settings(tuple(self.sizes[1:-1]), self.activations, epochs=1, initial_scale=SCALE)
+        settings = NetworkSettings(tuple(self.sizes[1:-1]), self.activations, epochs=1, initial_scale=SCALE)
         largest = int(self.S.sizes.max())
         return _make_memory(self.parameters, sum(self.sizes), len(self.X), largest, rule, settings, self.random)
 

@@ -14,8 +14,8 @@ from plr.losses import get_loss
 from plr.network._training import BY_EVIDENCE, BY_LOSS, Layout
 from plr.network.network import (
     Network,
-    Settings,
-    Training,
+    NetworkSettings,
+    TrainedNetwork,
     Validation,
     initial_parameters,
     kernel_sets,
@@ -35,10 +35,10 @@ def data() -> tuple[np.ndarray, CandidateSets, np.ndarray, np.ndarray]:
     return random.normal(size=(ROWS, 3)), S, random.normal(-1.0, 0.5, S.values.size), random.uniform(0.5, 2, ROWS)
 
 
-def trained(data: Any, epochs: int, *, rate: float = 1e-9, fixed_epochs: int = 0, **more: Any) -> Training:
+def trained(data: Any, epochs: int, *, rate: float = 1e-9, fixed_epochs: int = 0, **more: Any) -> TrainedNetwork:
     X, S, log_q, importance = data
     start = S.prior_or_uniform if fixed_epochs else None
-    settings = Settings(
+    settings = NetworkSettings(
         (4,), ("tanh",), epochs, 256, "sgd", rate, dtype="float64", fixed_epochs=fixed_epochs, momentum=0.0
     )
     sets = kernel_sets(S, log_q=log_q, fixed=start)

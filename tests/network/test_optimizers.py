@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from plr import CandidateSets
 from plr.losses import Squared
 from plr.network._optimizers import OPTIMIZERS, update
-from plr.network.network import Settings, initial_parameters, kernel_sets, train_network
+from plr.network.network import NetworkSettings, initial_parameters, kernel_sets, train_network
 from plr.weighting import Average, Rule
 from support.pairs import all_pairs
 
@@ -95,7 +95,7 @@ def test_whole_training(name: str, schedule: str, dtype: str) -> None:
     tolerance = {"float32": 1e-3, "float64": 1e-9}[dtype]
     X, y = regression()
     sizes, epochs, rate, decay = [3, 5, 1], 25, 0.02, 0.03
-    settings = Settings(
+    settings = NetworkSettings(
         (5,),
         ("tanh",),
         epochs=epochs,
@@ -133,7 +133,7 @@ def test_cosine_over_all_steps(batch_size: int) -> None:
     """The rate falls step by step over all batches of all epochs; equal rows make the order of batches irrelevant."""
     epochs, rows, rate = 4, 5, 0.05
     X, target = np.full((rows, 1), 2.0), 3.0
-    settings = Settings(
+    settings = NetworkSettings(
         (),
         (),
         epochs=epochs,

@@ -26,11 +26,19 @@ from plr.network import network
 from plr.network._heads import DENSITY, Head
 from plr.network._passes import Layout
 from plr.network._training import BY_EVIDENCE, BY_LOSS, BY_TRUTH, _shuffle, train
-from plr.network.network import Network, Progress, Settings, Training, Validation, kernel_sets, train_network
+from plr.network.network import (
+    EpochProgress,
+    Network,
+    NetworkSettings,
+    TrainedNetwork,
+    Validation,
+    kernel_sets,
+    train_network,
+)
 from plr.weighting import WEIGHTINGS, Rule, get_weighting
 
 ROWS, CANDIDATES = 150, 3
-SETTINGS = Settings((6, 5), ("relu", "tanh"), epochs=12, batch_size=40, learning_rate=0.01, dtype="float64")
+SETTINGS = NetworkSettings((6, 5), ("relu", "tanh"), epochs=12, batch_size=40, learning_rate=0.01, dtype="float64")
 every_dtype = pytest.mark.parametrize("dtype", ["float32", "float64"])
 # These compile most kernels; in one process, so that it is done once.
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -51,7 +59,9 @@ def problem(seed: int, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray, Candid
     return X, y, CandidateSets.from_padded(table)
 
 
-def fit(weighting: str = "progressive", settings: Settings = SETTINGS, seed: int = 0, **more: Any) -> Training:
+def fit(
+    weighting: str = "progressive", settings: NetworkSettings = SETTINGS, seed: int = 0, **more: Any
+) -> TrainedNetwork:
     X, _, S = problem(0)
     return train_network(X, kernel_sets(S), compiled(weighting), settings, seed=seed, **more)
 
@@ -61,7 +71,7 @@ def validation(*rules: int, truth: bool = True) -> Validation:
     return Validation(X, S, truth=y if truth else None, rules=rules)
 
 
-def assert_same(one: Training, other: Training) -> None:
+def assert_same(one: TrainedNetwork, other: TrainedNetwork) -> None:
     """Bit for bit, in all that training gives."""
     assert_array_equal(one.last.parameters, other.last.parameters)
     for name in ("loss", "scales", "validation", "state"):
@@ -390,7 +400,7 @@ class TestInterruptions:
             train_network(X, kernel_sets(far), compiled("average"), wild, seed=0)
 
     def test_callback(self) -> None:
-        heard: list[Progress] = []
+        heard: list[EpochProgress] = []
         training = fit(settings=replace(SETTINGS, epochs=300), callback=heard.append)
         epochs = [progress.epoch for progress in heard]
         assert epochs == sorted(epochs)
@@ -401,9 +411,9 @@ class TestInterruptions:
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
     def test_exception_in_callback(self, kind: type[BaseException]) -> None:
-        heard: list[Progress] = []
+        heard: list[EpochProgress] = []
 
-        def stop(progress: Progress) -> None:
+        def stop(progress: EpochProgress) -> None:
             heard.append(progress)
             raise kind("enough")
 
@@ -511,7 +521,7 @@ class TestInterruptions:
 
 
 @pytest.mark.parametrize("make", [lambda: fit("average"), lambda: fit("posterior")])
-def test_recorded_length(make: Callable[[], Training]) -> None:
+def test_recorded_length(make: Callable[[], TrainedNetwork]) -> None:
     training = make()
     assert len(training.loss) == len(training.scales) == SETTINGS.epochs
     assert np.isfinite(training.loss).all()

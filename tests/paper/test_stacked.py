@@ -26,7 +26,7 @@ ACTIVATIONS = {0: "identity", 1: "relu"}
 
 def alone(fit, epochs, batch_size):
     """Train one fit by the compiled kernel."""
-    settings = network.Settings(
+    settings = network.NetworkSettings(
         LAYERS.hidden,
         tuple(ACTIVATIONS[code] for code in fit.activations),
         epochs,

@@ -4,7 +4,7 @@ import numpy as np
 
 from plr.losses import Absolute, Huber, Squared
 from plr.network.beginnings import initial_parameters
-from plr.paper.stacked import Layers, StackedFit, Validation
+from plr.paper.stacked import Layers, StackedFit, ValidationRows
 from plr.weighting import Average, Identify, Posterior, Progressive
 
 LAYERS = Layers(3, (20, 30, 10))
@@ -42,7 +42,7 @@ def make_fits(methods=METHODS, *, rows=40, sizes=(2, 5), activations=((0, 1, 1),
     fits = []
     for size in sizes:
         targets, candidates = hidden(y, size, size), hidden(y_check, size, 10 + size)
-        validation = Validation(X_check, candidates, candidates, y_check)
+        validation = ValidationRows(X_check, candidates, candidates, y_check)
         fits += [
             StackedFit(X, targets, validation, parameters, codes, 0.01, 7, weighting, loss, 2.0)
             for weighting, loss in methods

@@ -26,11 +26,14 @@ def _trees(rows: int) -> list[DensityModel]:
 
 
 def _networks(rows: int) -> list[DensityModel]:
-    from plr.densities.network import Network
+    from plr.densities.network import DensityNetwork
 
     if rows < FEW_ROWS:
-        return [Network(bins=12, weight_decay=5.0), Network(bins=24, weight_decay=0.5)]
-    return [Network(bins=24, weight_decay=0.5, steps=1500), Network(bins=48, weight_decay=0.2, steps=1500)]
+        return [DensityNetwork(bins=12, weight_decay=5.0), DensityNetwork(bins=24, weight_decay=0.5)]
+    return [
+        DensityNetwork(bins=24, weight_decay=0.5, steps=1500),
+        DensityNetwork(bins=48, weight_decay=0.2, steps=1500),
+    ]
 
 
 def _neighbours(_: int) -> list[DensityModel]:

@@ -12,7 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from plr._fields import require
 from plr.densities.bins import Bins
-from plr.densities.models import Problem
+from plr.densities.models import DensityTask
 from plr.folds import average_folds
 
 __all__ = ["FittedForest", "Forest"]
@@ -64,7 +64,7 @@ class Forest:
     trees: int = 100
     most_rows: int = 10_000
 
-    def fit(self, problem: Problem) -> tuple[FittedForest, Floats]:
+    def fit(self, problem: DensityTask) -> tuple[FittedForest, Floats]:
         """Grow the trees, and predict each row by those that have not seen it."""
         bins = Bins.over(problem.S, self.bins, problem.weight)
         target, weight = problem.excess(bins)

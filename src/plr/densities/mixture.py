@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.contracts import Task
-from plr.densities.models import DensityModel, FittedModel, Problem
+from plr.densities.models import DensityModel, DensityTask, FittedModel
 from plr.errors import ConvergenceWarning
 from plr.folds import make_folds
 from plr.preprocessing.features import Encoding
@@ -168,7 +168,7 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
     if folds and isinstance(cv, Integral):
         # Rows or groups may be left out at random, unless the user says which folds are to be left out.
         units = np.arange(len(S)) if task.groups is None else np.unique(task.groups, return_inverse=True)[1]
-    problem = Problem(
+    problem = DensityTask(
         X=np.clip(prepared.features, -_FARTHEST, _FARTHEST),
         S=S,
         weight=weight,

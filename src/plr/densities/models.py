@@ -19,14 +19,14 @@ from plr.folds import Folds
 if TYPE_CHECKING:
     from plr.densities.mixture import Background
 
-__all__ = ["DensityModel", "FittedModel", "Problem"]
+__all__ = ["DensityModel", "DensityTask", "FittedModel"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Problem:
+class DensityTask:
     """What densities are learned from: encoded features, scaled candidate sets, and what goes with each row.
 
     Attributes
@@ -86,6 +86,6 @@ class FittedModel(Protocol):
 class DensityModel(Protocol):
     """One way to estimate densities."""
 
-    def fit(self, problem: Problem) -> tuple[FittedModel, Floats]:
+    def fit(self, problem: DensityTask) -> tuple[FittedModel, Floats]:
         """Fit; also return each training row's density, at the bin centres, by what was fitted without the row."""
         ...

@@ -13,7 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from plr._fields import MATRIX, require
 from plr.densities.bins import Bins
-from plr.densities.models import Problem
+from plr.densities.models import DensityTask
 from plr.folds import average_folds
 
 __all__ = ["FittedNeighbours", "Neighbours"]
@@ -80,7 +80,7 @@ class Neighbours:
     bins: int = 24
     most_rows: int = 20_000
 
-    def fit(self, problem: Problem) -> tuple[FittedNeighbours, Floats]:
+    def fit(self, problem: DensityTask) -> tuple[FittedNeighbours, Floats]:
         """Look among the rows outside each fold, and for new rows among all."""
         bins = Bins.over(problem.S, self.bins, problem.weight)
         target, weight = problem.excess(bins)
@@ -92,7 +92,7 @@ class Neighbours:
         return everywhere, average_folds(problem.folds, parts, len(weight))
 
     def _among(
-        self, problem: Problem, bins: Bins, target: Floats, weight: Floats, rows: Rows, fold: int
+        self, problem: DensityTask, bins: Bins, target: Floats, weight: Floats, rows: Rows, fold: int
     ) -> FittedNeighbours:
         if len(rows) > self.most_rows:
             random = np.random.default_rng([problem.seed, fold])

@@ -12,13 +12,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.densities.bins import Bins
-from plr.densities.models import Problem
+from plr.densities.models import DensityTask
 from plr.folds import average_folds
 
 if TYPE_CHECKING:
     import plr.network.network
 
-__all__ = ["FittedNetworks", "Network"]
+__all__ = ["DensityNetwork", "FittedNetworks"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -44,7 +44,7 @@ class FittedNetworks:
 
 
 @dataclass(frozen=True)
-class Network:
+class DensityNetwork:
     """A network with one output per label bin, trained on the likelihood of the candidates.
 
     Parameters
@@ -65,7 +65,7 @@ class Network:
     fewest: int = 8
     most: int = 1000
 
-    def fit(self, problem: Problem) -> tuple[FittedNetworks, Floats]:
+    def fit(self, problem: DensityTask) -> tuple[FittedNetworks, Floats]:
         """Train one network without each fold, and let it predict the fold."""
         bins = Bins.over(problem.S, self.bins, problem.weight)
         sets, log_ratio = self._sets(problem, bins)
@@ -78,7 +78,7 @@ class Network:
         ]
         return FittedNetworks(bins, tuple(networks)), average_folds(problem.folds, parts, len(problem.S))
 
-    def _sets(self, problem: Problem, bins: Bins) -> tuple[CandidateSets, Floats | None]:
+    def _sets(self, problem: DensityTask, bins: Bins) -> tuple[CandidateSets, Floats | None]:
         """Return the sets to train on and minus the log of their ratios.
 
         A density that is straight between bin centres is, at a candidate, a mean of two heights. So many candidates
@@ -92,16 +92,16 @@ class Network:
         return CandidateSets(np.tile(bins.centres, len(S)), offsets, shares.ravel()), None
 
     def _train(
-        self, problem: Problem, sets: CandidateSets, log_q: Floats | None, bins: Bins, train: Rows, fold: int
+        self, problem: DensityTask, sets: CandidateSets, log_q: Floats | None, bins: Bins, train: Rows, fold: int
     ) -> Any:
         from plr.losses import Squared
         from plr.network._heads import DENSITY, Head
-        from plr.network.network import Settings, kernel_sets, train_network
+        from plr.network.network import NetworkSettings, kernel_sets, train_network
         from plr.weighting.posterior import Posterior
         from plr.weighting.rule import Rule
 
         batches = -(-len(train) // 256)
-        settings = Settings(
+        settings = NetworkSettings(
             hidden=self.hidden,
             activations=("relu",) * len(self.hidden),
             epochs=int(np.clip(self.steps // batches, self.fewest, self.most)),

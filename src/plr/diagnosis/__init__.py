@@ -13,7 +13,7 @@ from plr.candidates import CandidateSets, as_candidate_sets
 from plr.contracts import Task
 from plr.diagnosis.ambiguity import (
     Odd,
-    Together,
+    ValuePair,
     always_together,
     labelled_rows,
     odd_values,
@@ -26,7 +26,7 @@ from plr.diagnosis.signal import Signal, is_plain, measure_signal
 from plr.diagnosis.twins import always_one_side, follows_one_of_two, telling_rows
 from plr.errors import CandidateError, LengthError, PlrError
 
-__all__ = ["Diagnosis", "Odd", "Relation", "Signal", "Together", "check", "diagnose", "diagnose_fit"]
+__all__ = ["Diagnosis", "Odd", "Relation", "Signal", "ValuePair", "check", "diagnose", "diagnose_fit"]
 
 Floats = NDArray[np.float64]
 
@@ -203,7 +203,7 @@ def _sizes(S: CandidateSets) -> dict[str, float]:
     }
 
 
-def _degree(together: list[Together], relations: list[Relation], several: float) -> float:
+def _degree(together: list[ValuePair], relations: list[Relation], several: float) -> float:
     """Return the largest probability that a certain false label comes with a true one: the paper's γ, estimated.
 
     A false label may be told by its value, or by how it follows from the true one.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 
-__all__ = ["Odd", "Together", "always_together", "labelled_rows", "odd_values", "spread_of", "values_together"]
+__all__ = ["Odd", "ValuePair", "always_together", "labelled_rows", "odd_values", "spread_of", "values_together"]
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ _AS_GOOD_AS_ONE = 0.01
 
 
 @dataclass(frozen=True)
-class Together:
+class ValuePair:
     """Two values, in how many rows they come together, and in what share of the rows that have the commoner one."""
 
     value: float
@@ -52,7 +52,7 @@ def labelled_rows(S: CandidateSets, spread: float) -> NDArray[np.bool_]:
     return width <= _AS_GOOD_AS_ONE * spread
 
 
-def values_together(S: CandidateSets) -> tuple[list[Together], int]:
+def values_together(S: CandidateSets) -> tuple[list[ValuePair], int]:
     """Return the pairs of values that come together most, and how many values come in enough rows to tell.
 
     Each of the most frequent values with the one that it comes with most; those with the largest share first.
@@ -75,15 +75,15 @@ def values_together(S: CandidateSets) -> tuple[list[Together], int]:
     np.fill_diagonal(mutual, 0.0)
     partner = mutual.argmax(axis=1)
     share = mutual[np.arange(len(frequent)), partner]
-    found: dict[tuple[float, float], Together] = {}
+    found: dict[tuple[float, float], ValuePair] = {}
     for first in np.argsort(-share, kind="stable"):
         low, high = sorted((float(values[frequent[first]]), float(values[frequent[partner[first]]])))
         if share[first] > 0:
-            found.setdefault((low, high), Together(low, high, int(both[first, partner[first]]), float(share[first])))
+            found.setdefault((low, high), ValuePair(low, high, int(both[first, partner[first]]), float(share[first])))
     return list(found.values()), len(enough)
 
 
-def always_together(found: list[Together]) -> list[Together]:
+def always_together(found: list[ValuePair]) -> list[ValuePair]:
     """Return the pairs of which neither comes without the other."""
     return [pair for pair in found if pair.share >= _ALWAYS]
 

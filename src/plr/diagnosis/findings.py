@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from plr.diagnosis.ambiguity import Odd, Together
+from plr.diagnosis.ambiguity import Odd, ValuePair
 from plr.diagnosis.relations import Relation
 from plr.diagnosis.signal import CLEAR, Signal
 
@@ -52,9 +52,9 @@ class Diagnosis:
         cannot be told apart.
     recurring_values : int
         How many values come in 20 rows or more; without any, γ goes by relations alone.
-    together : tuple of Together
+    together : tuple of ValuePair
         Values, and what comes with them most often.
-    always_together : tuple of Together
+    always_together : tuple of ValuePair
         Values that never come without each other.
     relations : tuple of Relation
         Ratios, differences, lines and digits that tie candidates of a row to each other.
@@ -85,8 +85,8 @@ class Diagnosis:
     spread: float
     ambiguity_degree: float
     recurring_values: int
-    together: tuple[Together, ...]
-    always_together: tuple[Together, ...]
+    together: tuple[ValuePair, ...]
+    always_together: tuple[ValuePair, ...]
     relations: tuple[Relation, ...]
     twins: Relation | None
     further_twins: tuple[Relation, ...]

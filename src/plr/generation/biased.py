@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from plr._parameters import check_number
 from plr.errors import ParameterError
-from plr.generation.mechanism import Drawn, Task, check_deviation, check_numbers, deviation_of
+from plr.generation.mechanism import Drawn, GenerationTask, check_deviation, check_numbers, deviation_of
 
 __all__ = ["Biased"]
 
@@ -53,19 +53,19 @@ class Biased(Drawn):
         if self.centre is not None:
             check_numbers("centre", self.centre)
 
-    def resolved(self, task: Task) -> Self:
+    def resolved(self, task: GenerationTask) -> Self:
         """Fill in the labels' standard deviation, and draw the direction in which the centre moves."""
         deviation = deviation_of(task, self.deviation, "biased")
         return replace(self, deviation=deviation, centre=self._function(task, deviation))
 
-    def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw(self, task: GenerationTask, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Draw around the row's centre."""
         deviation = deviation_of(task, self.deviation, "biased")
         intercept, *slopes = self._function(task, deviation)
         centre = intercept + _features(task) @ np.asarray(slopes)
         return np.asarray(centre[rows] + self.spread * deviation * task.rng.standard_normal(len(rows)))
 
-    def _function(self, task: Task, deviation: float) -> Sequence[float]:
+    def _function(self, task: GenerationTask, deviation: float) -> Sequence[float]:
         X = _features(task)
         if self.centre is None:
             direction = self.shift * deviation * _direction(X, task.rng)
@@ -80,7 +80,7 @@ class Biased(Drawn):
         return self.centre
 
 
-def _features(task: Task) -> NDArray[np.float64]:
+def _features(task: GenerationTask) -> NDArray[np.float64]:
     if task.X is None:
         raise ParameterError("biased moves false labels with the features; pass X.", parameter="X")
     return task.X

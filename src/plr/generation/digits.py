@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from plr._parameters import check_integer, check_number
 from plr.errors import ParameterError
-from plr.generation.mechanism import FalseLabels, Mechanism, Task, rank_in_row, repeat_rows
+from plr.generation.mechanism import FalseLabels, GenerationTask, Mechanism, rank_in_row, repeat_rows
 
 __all__ = ["Digits"]
 
@@ -50,11 +50,11 @@ class Digits(Mechanism):
             )
         check_number("unambiguous", self.unambiguous, low=0, high=1)
 
-    def resolved(self, task: Task) -> Self:
+    def resolved(self, task: GenerationTask) -> Self:
         """Fill in the decimals."""
         return replace(self, decimals=self._decimals(task))
 
-    def false_labels(self, task: Task) -> FalseLabels:
+    def false_labels(self, task: GenerationTask) -> FalseLabels:
         """Replace one digit of each row by others, all different."""
         decimals = self._decimals(task)
         printed = np.rint(np.abs(task.y) * 10.0**decimals)
@@ -79,7 +79,7 @@ class Digits(Mechanism):
         unprinted = task.y - sign * (printed / 10.0**decimals)
         return FalseLabels(sign[rows] * (changed / 10.0**decimals) + unprinted[rows], counts)
 
-    def _decimals(self, task: Task) -> int:
+    def _decimals(self, task: GenerationTask) -> int:
         return _needed_decimals(task.y) if self.decimals is None else self.decimals
 
 

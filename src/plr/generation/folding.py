@@ -11,8 +11,8 @@ from plr._parameters import check_number
 from plr.errors import ParameterError
 from plr.generation.mechanism import (
     FalseLabels,
+    GenerationTask,
     Mechanism,
-    Task,
     check_span,
     rank_in_row,
     repeat_rows,
@@ -54,12 +54,12 @@ class Folding(Mechanism):
         check_span(self.span)
         check_number("unambiguous", self.unambiguous, low=0, high=1)
 
-    def resolved(self, task: Task) -> Self:
+    def resolved(self, task: GenerationTask) -> Self:
         """Fill in the span and the period."""
         low, high = span_of(task, self.span)
         return replace(self, span=(low, high), period=self._period(low, high))
 
-    def false_labels(self, task: Task) -> FalseLabels:
+    def false_labels(self, task: GenerationTask) -> FalseLabels:
         """List the unwrappings other than the truth."""
         low, high = span_of(task, self.span)
         period = self._period(low, high)

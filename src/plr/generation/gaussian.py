@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._parameters import check_number
-from plr.generation.mechanism import Drawn, Task, check_deviation, deviation_of
+from plr.generation.mechanism import Drawn, GenerationTask, check_deviation, deviation_of
 
 __all__ = ["Gaussian"]
 
@@ -36,11 +36,11 @@ class Gaussian(Drawn):
         check_number("spread", self.spread, low=0, open_low=True)
         check_deviation(self.deviation)
 
-    def resolved(self, task: Task) -> Self:
+    def resolved(self, task: GenerationTask) -> Self:
         """Fill in the labels' standard deviation."""
         return replace(self, deviation=deviation_of(task, self.deviation, "gaussian"))
 
-    def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw(self, task: GenerationTask, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Draw around the row's truth."""
         deviation = self.spread * deviation_of(task, self.deviation, "gaussian")
         return task.y[rows] + deviation * task.rng.standard_normal(len(rows))

@@ -17,7 +17,7 @@ from plr.generation.digits import Digits
 from plr.generation.folding import Folding
 from plr.generation.gaussian import Gaussian
 from plr.generation.marginal import Marginal
-from plr.generation.mechanism import FalseLabels, Mechanism, Task, check_total
+from plr.generation.mechanism import FalseLabels, GenerationTask, Mechanism, check_total
 from plr.generation.uniform import Uniform
 from plr.generation.units import Units
 
@@ -147,7 +147,7 @@ def make_candidates(
     chosen, most, size = _resolve(mechanism, false_labels, set_size, options)
     check_number("missing", missing, low=0, below=1, what="{parameter}, a share of rows,")
     rng = _generator(random_state)
-    task = Task(
+    task = GenerationTask(
         y=labels,
         X=None if X is None else _check_features(X, len(labels)),
         counts=_counts(len(labels), most, size, rng),
@@ -225,7 +225,7 @@ def resolve_options(
     """
     labels = _check_labels(y)
     chosen, _, _ = _resolve(mechanism, None, None, options)
-    task = Task(
+    task = GenerationTask(
         y=labels,
         X=None if X is None else _check_features(X, len(labels)),
         counts=np.zeros(len(labels), dtype=np.int64),
@@ -325,7 +325,7 @@ def _missing(n: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_
     return rows
 
 
-def _assemble(task: Task, false: FalseLabels) -> tuple[CandidateSets, NDArray[np.int64]]:
+def _assemble(task: GenerationTask, false: FalseLabels) -> tuple[CandidateSets, NDArray[np.int64]]:
     kept = np.flatnonzero(~task.missing)
     sizes = false.counts + ~task.missing
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])

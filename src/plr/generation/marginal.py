@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.errors import ParameterError
-from plr.generation.mechanism import Drawn, Task, check_numbers
+from plr.generation.mechanism import Drawn, GenerationTask, check_numbers
 
 __all__ = ["Marginal"]
 
@@ -36,11 +36,11 @@ class Marginal(Drawn):
         if self.pool is not None:
             check_numbers("pool", self.pool)
 
-    def resolved(self, task: Task) -> Self:
+    def resolved(self, task: GenerationTask) -> Self:
         """Fill in the pool."""
         return replace(self, pool=tuple(task.y.tolist())) if self.pool is None else self
 
-    def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw(self, task: GenerationTask, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Draw another row and take its label."""
         pool = task.y if self.pool is None else np.asarray(self.pool, dtype=np.float64)
         if not np.array_equal(pool, task.y):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plr._parameters import check_number
 from plr.errors import InfeasibleError, ParameterError
 
-__all__ = ["Drawn", "FalseLabels", "Mechanism", "Task"]
+__all__ = ["Drawn", "FalseLabels", "GenerationTask", "Mechanism"]
 
 _MOST_FALSE_LABELS = 2_000_000_000
 _MOST_REDRAWS = 1000
@@ -29,7 +29,7 @@ class FalseLabels(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class GenerationTask:
     """What false labels are asked for.
 
     Attributes
@@ -73,7 +73,7 @@ class Mechanism(ABC):
     uses_features: ClassVar[bool] = False
     """Whether false labels depend on the features, which then must be given."""
 
-    def resolved(self, task: Task) -> Self:  # noqa: ARG002
+    def resolved(self, task: GenerationTask) -> Self:  # noqa: ARG002
         """Return the mechanism with every option filled in that it would take from the rows, or draw.
 
         So that other rows get their false labels in exactly the same way.
@@ -81,7 +81,7 @@ class Mechanism(ABC):
         return self
 
     @abstractmethod
-    def false_labels(self, task: Task) -> FalseLabels:
+    def false_labels(self, task: GenerationTask) -> FalseLabels:
         """Return the false labels of all rows."""
 
 
@@ -89,10 +89,10 @@ class Drawn(Mechanism):
     """A mechanism that draws each false label on its own, as many per row as were asked for."""
 
     @abstractmethod
-    def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw(self, task: GenerationTask, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Draw one false label for each entry of ``rows``, which are row numbers with repeats."""
 
-    def false_labels(self, task: Task) -> FalseLabels:
+    def false_labels(self, task: GenerationTask) -> FalseLabels:
         """Draw the false labels; a row whose truth is missing gets one more in its place."""
         counts = task.counts + task.missing
         rows = repeat_rows(counts)
@@ -162,7 +162,7 @@ def check_span(span: tuple[float, float] | None) -> None:
     check_number("span", span[1], low=low, open_low=True, what="The high end of {parameter}")
 
 
-def span_of(task: Task, span: tuple[float, float] | None) -> tuple[float, float]:
+def span_of(task: GenerationTask, span: tuple[float, float] | None) -> tuple[float, float]:
     """Return the span given, else that of the labels, which then must differ."""
     low, high = (task.y.min(), task.y.max()) if span is None else span
     if low == high:
@@ -197,7 +197,7 @@ def check_deviation(deviation: float | None) -> None:
         check_number("deviation", deviation, low=0, open_low=True)
 
 
-def deviation_of(task: Task, deviation: float | None, mechanism: str) -> float:
+def deviation_of(task: GenerationTask, deviation: float | None, mechanism: str) -> float:
     """Return the standard deviation given, else that of the labels, which then must differ."""
     if deviation is not None:
         return deviation

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.generation.mechanism import Drawn, Task, check_span, span_of
+from plr.generation.mechanism import Drawn, GenerationTask, check_span, span_of
 
 __all__ = ["Uniform"]
 
@@ -31,11 +31,11 @@ class Uniform(Drawn):
     def __post_init__(self) -> None:
         check_span(self.span)
 
-    def resolved(self, task: Task) -> Self:
+    def resolved(self, task: GenerationTask) -> Self:
         """Fill in the span."""
         return replace(self, span=span_of(task, self.span))
 
-    def draw(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw(self, task: GenerationTask, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Draw from the span, whatever the row."""
         low, high = span_of(task, self.span)
         return task.rng.uniform(low, high, size=len(rows))

@@ -10,7 +10,7 @@ import numpy as np
 
 from plr._parameters import check_number
 from plr.errors import ParameterError
-from plr.generation.mechanism import FalseLabels, Mechanism, Task, repeat_rows, shuffle_in_row
+from plr.generation.mechanism import FalseLabels, GenerationTask, Mechanism, repeat_rows, shuffle_in_row
 
 __all__ = ["Units"]
 
@@ -54,7 +54,7 @@ class Units(Mechanism):
             return
         raise ParameterError(f"{{parameter}} {problem}: {self.maps!r}", parameter="maps", value=self.maps)
 
-    def false_labels(self, task: Task) -> FalseLabels:
+    def false_labels(self, task: GenerationTask) -> FalseLabels:
         """Read each row's reading back in every unit but its own."""
         scale, shift = np.asarray(self.maps, dtype=np.float64).T
         others = len(scale) - 1

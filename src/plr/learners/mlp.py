@@ -18,7 +18,7 @@ from plr.preprocessing.features import Encoding, by_blocks
 from plr.preprocessing.scaling import Affine, check_single_precision, label_scale, rescaled
 
 if TYPE_CHECKING:
-    from plr.network.network import Network, Settings, Training, Validation
+    from plr.network.network import Network, NetworkSettings, TrainedNetwork, Validation
 
 __all__ = ["MLP", "FittedNetwork"]
 
@@ -133,7 +133,7 @@ class MLP(Learner):
 
     def fit(self, task: Task) -> FittedNetwork:
         """Fit a network to the task."""
-        from plr.network.network import Progress, Validation, kernel_sets, train_network
+        from plr.network.network import EpochProgress, Validation, kernel_sets, train_network
 
         self.check_weighting(task.rule.weighting)
         task = set_rows_aside(task, self.validation_fraction)
@@ -163,7 +163,7 @@ class MLP(Learner):
                 log_q=task.validation_log_q(target),
             )
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: EpochProgress) -> None:
             if task.callback is not None:
                 task.callback(progress.epoch, progress.epochs, progress.loss)
 
@@ -179,12 +179,12 @@ class MLP(Learner):
         )
         return self._collect(training, settings, validation, features, target, task)
 
-    def settings(self, rows: int) -> Settings:
+    def settings(self, rows: int) -> NetworkSettings:
         """Check the parameters and return them as the training loop takes them."""
         from plr.network._activations import ACTIVATIONS
         from plr.network._optimizers import OPTIMIZERS
         from plr.network._training import BY_EVIDENCE, BY_LOSS
-        from plr.network.network import Settings
+        from plr.network.network import NetworkSettings
 
         if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence | np.ndarray):
             raise ParameterError(f"hidden must be a sequence of layer sizes such as (20, 30, 10), got {self.hidden!r}.")
@@ -202,7 +202,7 @@ class MLP(Learner):
         if dtype == "auto":
             dtype = "float64" if rows <= batch_size else "float32"
         monitor = check_choice("monitor", self.monitor, _MONITORS)
-        return Settings(
+        return NetworkSettings(
             hidden=hidden,
             activations=activations,
             epochs=self._epochs(rows, batch_size),
@@ -225,8 +225,8 @@ class MLP(Learner):
 
     @staticmethod
     def _collect(
-        training: Training,
-        settings: Settings,
+        training: TrainedNetwork,
+        settings: NetworkSettings,
         validation: Validation | None,
         features: Encoding,
         target: Affine,

@@ -29,8 +29,8 @@ __all__ = [
     "RULES",
     "Memory",
     "Monitor",
-    "Plan",
     "Stages",
+    "TrainingPlan",
     "batch_gradient",
     "train",
 ]
@@ -61,7 +61,7 @@ class Stages(NamedTuple):
     spread: Any
 
 
-class Plan(NamedTuple):
+class TrainingPlan(NamedTuple):
     """How to train."""
 
     epochs: int
@@ -321,7 +321,7 @@ def train(
     layout: Layout,
     head: Head,
     formula: Formula,
-    plan: Plan,
+    plan: TrainingPlan,
     features: Array,
     sets: Sets,
     sample_weight: Floats,

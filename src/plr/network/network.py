@@ -31,7 +31,7 @@ from plr.network._training import (
     RULES,
     Memory,
     Monitor,
-    Plan,
+    TrainingPlan,
     train,
 )
 from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
@@ -43,10 +43,10 @@ __all__ = [
     "BY_LOSS",
     "BY_TRUTH",
     "Best",
+    "EpochProgress",
     "Network",
-    "Progress",
-    "Settings",
-    "Training",
+    "NetworkSettings",
+    "TrainedNetwork",
     "Validation",
     "kernel_sets",
     "train_network",
@@ -62,7 +62,7 @@ _FIRST_OPERATIONS = 200_000_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class NetworkSettings:
     """How to train, in words; see `plr.learners.MLP` for what each means."""
 
     hidden: tuple[int, ...]
@@ -98,7 +98,7 @@ class Validation:
     log_q: Floats | None = None
 
 
-class Progress(NamedTuple):
+class EpochProgress(NamedTuple):
     """What a progress callback is told."""
 
     epoch: int
@@ -148,7 +148,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainedNetwork:
     """What training gave: the network of the last epoch, those of the best epochs, and how it went."""
 
     last: Network
@@ -169,15 +169,15 @@ def train_network(
     features: Array,
     sets: Sets,
     rule: Rule,
-    settings: Settings,
+    settings: NetworkSettings,
     *,
     seed: int,
     head: Head = SCALAR_HEAD,
     outputs: int = 1,
     sample_weight: Floats | None = None,
     validation: Validation | None = None,
-    callback: Callable[[Progress], object] | None = None,
-) -> Training:
+    callback: Callable[[EpochProgress], object] | None = None,
+) -> TrainedNetwork:
     """Train a network and return it with its best epochs.
 
     Features and labels come as the network is to see them; scaling is the caller's. The same seed gives the same
@@ -197,7 +197,7 @@ def train_network(
     largest_set = int(np.diff(sets.offsets).max())
     memory = _make_memory(parameters, sum(sizes), len(features), largest_set, rule, settings, random)
     monitor = _make_monitor(validation, parameters, rule, settings, sizes[0])
-    plan = Plan(
+    plan = TrainingPlan(
         settings.epochs,
         settings.batch_size,
         OPTIMIZERS[settings.optimizer],
@@ -228,7 +228,7 @@ def train_network(
             what = f"The training loss became {memory.history[done - 1]}"
             raise diverged(what, done, plan.epochs, plan.learning_rate)
         if callback is not None and done:
-            callback(Progress(done, plan.epochs, float(memory.history[done - 1])))
+            callback(EpochProgress(done, plan.epochs, float(memory.history[done - 1])))
     # The last step comes after the last loss.
     if not np.isfinite(memory.parameters).all():
         raise diverged(PARAMETERS, int(memory.counters[0]), plan.epochs, plan.learning_rate)
@@ -257,7 +257,7 @@ def _make_memory(
     rows: int,
     largest_set: int,
     rule: Rule,
-    settings: Settings,
+    settings: NetworkSettings,
     random: np.random.Generator,
 ) -> Memory:
     block = units * STRIDE
@@ -281,7 +281,7 @@ def _make_memory(
 
 
 def _make_monitor(
-    validation: Validation | None, parameters: Array, rule: Rule, settings: Settings, columns: int
+    validation: Validation | None, parameters: Array, rule: Rule, settings: NetworkSettings, columns: int
 ) -> Monitor:
     # The common score judges every method by the same noise, whatever the method itself assumes.
     noise = rule if rule.learns_scale else Rule(Posterior(), Squared())
@@ -325,7 +325,7 @@ def _make_monitor(
     )
 
 
-def _collect(layout: Layout, memory: Memory, monitor: Monitor) -> Training:
+def _collect(layout: Layout, memory: Memory, monitor: Monitor) -> TrainedNetwork:
     done = int(memory.counters[0])
     best = {
         rule: Best(
@@ -336,7 +336,7 @@ def _collect(layout: Layout, memory: Memory, monitor: Monitor) -> Training:
         for rule in (BY_LOSS, BY_EVIDENCE, BY_TRUTH)
         if monitor.wanted[rule]
     }
-    return Training(
+    return TrainedNetwork(
         last=Network(layout, memory.parameters.copy()),
         best=best,
         loss=memory.history[:done].copy(),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from plr.paper.runner import Progress
+from plr.paper.runner import RunProgress
 
 __all__ = ["describe_seconds", "show_progress"]
 
@@ -21,7 +21,7 @@ _COMPILING = "Compiling kernels, once per installation …"
 
 
 @contextmanager
-def show_progress(title: str) -> Iterator[Callable[[Progress], None]]:
+def show_progress(title: str) -> Iterator[Callable[[RunProgress], None]]:
     """Give a callback for `plr.paper.run_benchmark` that shows its progress while the block lasts.
 
     Parameters
@@ -46,7 +46,7 @@ def show_progress(title: str) -> Iterator[Callable[[Progress], None]]:
         with Bar(*columns, console=console) as bar:
             task = bar.add_task(title, total=1.0, cells="", left="")
 
-            def move(progress: Progress) -> None:
+            def move(progress: RunProgress) -> None:
                 if progress.compiling:
                     bar.console.print(_COMPILING)
                 whole = progress.work + progress.remaining_work
@@ -57,7 +57,7 @@ def show_progress(title: str) -> Iterator[Callable[[Progress], None]]:
     else:
         last: float | None = None
 
-        def write(progress: Progress) -> None:
+        def write(progress: RunProgress) -> None:
             nonlocal last
             now = time.monotonic()
             if progress.compiling:
@@ -89,12 +89,12 @@ def describe_seconds(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def _count(progress: Progress) -> str:
+def _count(progress: RunProgress) -> str:
     failed = f", {progress.failed} failed" if progress.failed else ""
     return f"{progress.done} of {progress.total} cells{failed}"
 
 
-def _time_left(progress: Progress) -> str:
+def _time_left(progress: RunProgress) -> str:
     left = progress.seconds_left
     share = progress.work / max(progress.work + progress.remaining_work, 1e-9)
     if progress.seconds < _SECONDS_BEFORE_ESTIMATE:

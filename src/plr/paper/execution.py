@@ -15,11 +15,11 @@ from plr.candidates import CandidateSets
 from plr.errors import DivergenceError
 from plr.paper.grid import Cell, seed_for
 from plr.paper.methods import Method, Setting, get_method, get_model
-from plr.paper.problems import Held, Part, Problem, Workbench, labels_as_sets
+from plr.paper.problems import BenchmarkProblem, Held, ProblemRows, Workbench, labels_as_sets
 from plr.paper.protocol import Protocol
 from plr.paper.selection import EPOCH_RULES
 
-__all__ = ["Fit", "Problem", "diverged_fits", "dump", "make_fit", "run_cell", "training_seed", "warm_up"]
+__all__ = ["BenchmarkProblem", "Fit", "diverged_fits", "dump", "make_fit", "run_cell", "training_seed", "warm_up"]
 
 
 # Model and method of what has run in this process already.
@@ -104,8 +104,8 @@ def warm_up(cells: Iterable[Cell], protocol: Protocol) -> None:
         y = np.linspace(0.0, 1.0, 12)
         X = np.column_stack([y, y**2]).astype(np.float32)
         # Two candidates a row, so that no method takes the way for rows that are certain.
-        part = Part(X, CandidateSets(np.repeat(y, 2) + np.tile([0.0, 0.5], 12), np.arange(0, 25, 2)), y)
-        problem = Problem(part, part, Held(X, y))
+        part = ProblemRows(X, CandidateSets(np.repeat(y, 2) + np.tile([0.0, 0.5], 12), np.arange(0, 25, 2)), y)
+        problem = BenchmarkProblem(part, part, Held(X, y))
         for kind in kinds.keys() - _WARM:
             cell, method = kinds[kind], get_method(kind[1])
             # Whatever is wrong shows in the cell itself, and is recorded there.
@@ -145,7 +145,7 @@ def make_fit(
 
 
 def _fit(
-    problem: Problem,
+    problem: BenchmarkProblem,
     cell: Cell,
     method: Method,
     setting: Setting,
@@ -159,7 +159,7 @@ def _fit(
         BY_EVIDENCE,
         BY_LOSS,
         BY_TRUTH,
-        Settings,
+        NetworkSettings,
         Validation,
         kernel_sets,
         train_network,
@@ -176,7 +176,7 @@ def _fit(
         problem.train.X,
         kernel_sets(sets),
         method.rule(setting, protocol.beta1),
-        Settings(
+        NetworkSettings(
             hidden=model.hidden,
             activations=model.activations,
             epochs=protocol.epochs,

@@ -11,7 +11,7 @@ from plr.errors import unknown_name
 
 if TYPE_CHECKING:
     from plr.losses import Loss
-    from plr.paper.execution import Fit, Problem
+    from plr.paper.execution import BenchmarkProblem, Fit
     from plr.paper.protocol import Protocol
     from plr.weighting import Weighting
     from plr.weighting.rule import Rule
@@ -20,9 +20,9 @@ __all__ = [
     "METHODS",
     "MODELS",
     "PAPER_METHODS",
+    "Architecture",
     "CustomFit",
     "Method",
-    "Model",
     "Setting",
     "get_method",
     "get_model",
@@ -31,7 +31,7 @@ __all__ = [
 Setting = dict[str, float]
 """Hyper-parameters of one fit, by name."""
 
-CustomFit = Callable[["Problem", Setting, "Protocol", int, Callable[[], None]], "list[Fit]"]
+CustomFit = Callable[["BenchmarkProblem", Setting, "Protocol", int, Callable[[], None]], "list[Fit]"]
 """``fit(problem, setting, protocol, seed, check)`` returns one `Fit` for each epoch rule. It calls ``check()`` now and
 then, which lets Ctrl-C through."""
 
@@ -162,24 +162,24 @@ def get_method(name: str) -> Method:
 
 
 @dataclass(frozen=True)
-class Model:
+class Architecture:
     """Units of the hidden layers and the activation after each."""
 
     hidden: tuple[int, ...]
     activations: tuple[str, ...]
 
 
-MODELS: dict[str, Model] = {
+MODELS: dict[str, Architecture] = {
     # Nothing after the first layer: what the tables of the paper were computed with.
-    "mlp": Model((20, 30, 10), ("identity", "relu", "relu")),
-    "mlp-relu": Model((20, 30, 10), ("relu", "relu", "relu")),
+    "mlp": Architecture((20, 30, 10), ("identity", "relu", "relu")),
+    "mlp-relu": Architecture((20, 30, 10), ("relu", "relu", "relu")),
     # A chain of linear layers is a linear model, but reaches raw labels far from zero; one layer does not in time.
-    "linear": Model((20, 30, 10), ("identity", "identity", "identity")),
+    "linear": Architecture((20, 30, 10), ("identity", "identity", "identity")),
 }
 """The models of the paper, by name."""
 
 
-def get_model(name: str) -> Model:
+def get_model(name: str) -> Architecture:
     """Return a model by name.
 
     >>> get_model("mlp").activations

@@ -18,7 +18,7 @@ from plr.paper.grid import Cell, seed_for
 from plr.paper.methods import get_method
 from plr.paper.protocol import Protocol
 
-__all__ = ["Held", "Part", "Problem", "Workbench"]
+__all__ = ["BenchmarkProblem", "Held", "ProblemRows", "Workbench"]
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ _KEPT = 96
 
 
 @dataclass(frozen=True)
-class Part:
+class ProblemRows:
     """Features, candidate sets and true labels of some rows."""
 
     X: NDArray[Any]
@@ -44,18 +44,18 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Problem:
+class BenchmarkProblem:
     """What a method is given, and what it is judged by.
 
     Attributes
     ----------
-    train, validation : Part
+    train, validation : ProblemRows
         Encoded features, candidate sets, and true labels, which only Supervised and the rule ``truth`` may look at.
     test : Held
     """
 
-    train: Part
-    validation: Part
+    train: ProblemRows
+    validation: ProblemRows
     test: Held
 
 
@@ -85,7 +85,7 @@ class Workbench:
     def __setstate__(self, state: tuple[Protocol, dict[str, Dataset]]) -> None:
         self._set_up(*state)
 
-    def problem(self, cell: Cell) -> Problem:
+    def problem(self, cell: Cell) -> BenchmarkProblem:
         """Return the problem that a cell is about."""
         features, rows = self._split(cell.dataset, cell.trial)
         y = self._datasets[cell.dataset].target
@@ -94,8 +94,8 @@ class Workbench:
         else:
             sets = list(self._sets(cell.dataset, cell.trial, cell.false_labels))
         kept = self.training_rows(cell)
-        train = Part(features[0][:kept], sets[0] if kept == len(sets[0]) else sets[0][:kept], y[rows[0][:kept]])
-        return Problem(train, Part(features[1], sets[1], y[rows[1]]), Held(features[2], y[rows[2]]))
+        train = ProblemRows(features[0][:kept], sets[0] if kept == len(sets[0]) else sets[0][:kept], y[rows[0][:kept]])
+        return BenchmarkProblem(train, ProblemRows(features[1], sets[1], y[rows[1]]), Held(features[2], y[rows[2]]))
 
     def training_rows(self, cell: Cell) -> int:
         """Return how many rows a cell trains on."""

@@ -14,10 +14,10 @@ from plr.errors import ParameterError, StoreError, unknown_name
 from plr.paper.problems import Workbench
 from plr.paper.protocol import Protocol
 from plr.paper.store import Store
-from plr.paper.work import Progress, RunSummary, Work
+from plr.paper.work import RunProgress, RunSummary, Work
 from plr.threads import default_workers
 
-__all__ = ["ENGINES", "Progress", "RunSummary", "run_benchmark", "run_cells"]
+__all__ = ["ENGINES", "RunProgress", "RunSummary", "run_benchmark", "run_cells"]
 
 ENGINES = ("local", "ray")
 """What cells are given to: the threads of this process, or a Ray cluster."""
@@ -37,7 +37,7 @@ def run_benchmark(
     address: str | None = None,
     data_home: str | os.PathLike[str] | None = None,
     command: str | None = None,
-    callback: Callable[[Progress], None] | None = None,
+    callback: Callable[[RunProgress], None] | None = None,
 ) -> RunSummary:
     """Do what is left of a protocol and keep the results in the folder ``out``.
 
@@ -64,7 +64,7 @@ def run_benchmark(
     command : str, optional
         The command line, for the record.
     callback : callable, optional
-        Called with the `Progress` now and then, from one thread at a time.
+        Called with the `RunProgress` now and then, from one thread at a time.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def run_cells(
     address: str | None = None,
     workbench: Workbench | None = None,
     command: str | None = None,
-    callback: Callable[[Progress], None] | None = None,
+    callback: Callable[[RunProgress], None] | None = None,
 ) -> RunSummary:
     """Do the cells of a protocol that the store does not have yet; see `run_benchmark`."""
     number = _check_workers(workers)

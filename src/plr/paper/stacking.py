@@ -17,7 +17,7 @@ from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_param
 from plr.paper.execution import Fit, diverged_fits, make_fit, training_seed
 from plr.paper.grid import Cell
 from plr.paper.methods import Setting, get_method, get_model
-from plr.paper.problems import Part, Problem, Workbench, labels_as_sets
+from plr.paper.problems import BenchmarkProblem, ProblemRows, Workbench, labels_as_sets
 from plr.paper.selection import EPOCH_RULES
 from plr.paper.stack_methods import check_method
 from plr.paper.work import Item, StopError, Work, describe
@@ -25,7 +25,7 @@ from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescale
 from plr.weighting import get_weighting
 
 if TYPE_CHECKING:
-    from plr.paper.stacked import Layers, StackedFit, StackedResult, Validation
+    from plr.paper.stacked import Layers, StackedFit, StackedResult, ValidationRows
 
 __all__ = ["StackLoop", "check_device", "device_name", "is_stackable", "run_stack", "stacked_fits", "stacks"]
 
@@ -222,7 +222,7 @@ class _Plan:
     setting: Setting
     fit: StackedFit
     target: Affine
-    problem: Problem
+    problem: BenchmarkProblem
 
 
 class _Maker:
@@ -230,9 +230,9 @@ class _Maker:
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
-        self._problems: dict[tuple[Any, ...], tuple[Problem, Affine, CandidateSets, CandidateSets]] = {}
+        self._problems: dict[tuple[Any, ...], tuple[BenchmarkProblem, Affine, CandidateSets, CandidateSets]] = {}
         self._arrays: dict[tuple[Any, ...], NDArray[np.float32]] = {}
-        self._validations: dict[tuple[Any, ...], Validation] = {}
+        self._validations: dict[tuple[Any, ...], ValidationRows] = {}
         self._features: dict[tuple[Any, ...], NDArray[np.float32]] = {}
         self._parameters: dict[tuple[Any, ...], NDArray[np.float32]] = {}
 
@@ -266,7 +266,7 @@ class _Maker:
             plans.append(_Plan(setting, fit, target, problem))
         return plans
 
-    def _problem(self, cell: Cell) -> tuple[Problem, Affine, CandidateSets, CandidateSets]:
+    def _problem(self, cell: Cell) -> tuple[BenchmarkProblem, Affine, CandidateSets, CandidateSets]:
         truth = get_method(cell.method).target == "truth"
         key = (cell.trial, cell.fraction, None if truth else cell.false_labels, truth)
         if key not in self._problems:
@@ -277,13 +277,13 @@ class _Maker:
         return self._problems[key]
 
     def _validation(
-        self, place: tuple[Any, ...], part: Part, sets: CandidateSets, target: Affine, kind: str
-    ) -> Validation:
-        from plr.paper.stacked import Validation
+        self, place: tuple[Any, ...], part: ProblemRows, sets: CandidateSets, target: Affine, kind: str
+    ) -> ValidationRows:
+        from plr.paper.stacked import ValidationRows
 
         if place not in self._validations:
             trial, fraction, size, _ = place
-            self._validations[place] = Validation(
+            self._validations[place] = ValidationRows(
                 features=self._features.setdefault(("validation", trial), part.X),
                 own=self._padded(("validation", *place), sets, kind),
                 candidates=self._padded(("validation", trial, fraction, size, kind == "truth"), sets, "candidates"),

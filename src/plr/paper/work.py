@@ -16,7 +16,7 @@ from plr.paper.problems import Workbench
 from plr.paper.protocol import Protocol
 from plr.paper.store import Store
 
-__all__ = ["SECONDS_BETWEEN_LOOKS", "Item", "Progress", "RunSummary", "StopError", "Work", "describe"]
+__all__ = ["SECONDS_BETWEEN_LOOKS", "Item", "RunProgress", "RunSummary", "StopError", "Work", "describe"]
 
 Item = tuple[str, Cell]
 """A cell with its key."""
@@ -29,7 +29,7 @@ _SECONDS_BEFORE_NOTICE = 1.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """How far a run is.
 
     Attributes
@@ -79,7 +79,7 @@ class Work:
     """
 
     def __init__(
-        self, protocol: Protocol, store: Store, workbench: Workbench, callback: Callable[[Progress], None] | None
+        self, protocol: Protocol, store: Store, workbench: Workbench, callback: Callable[[RunProgress], None] | None
     ) -> None:
         self.stop = threading.Event()
         self.store = store
@@ -148,7 +148,7 @@ class Work:
         with self._lock:
             done = self._found + self._finished + self._elsewhere
             seconds = time.perf_counter() - self._began
-            progress = Progress(done, self._failed, self._total, self._worked, self._remaining, seconds, compiling)
+            progress = RunProgress(done, self._failed, self._total, self._worked, self._remaining, seconds, compiling)
             self._callback(progress)
 
     def summary(self) -> RunSummary:

@@ -22,7 +22,7 @@ from plr.network._passes import Layout
 from plr.network._stages import get_stages
 from plr.network._training import BY_LOSS, CONSTANT, COSINE
 from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
-from plr.network.network import SCALAR_HEAD, Network, Settings, _aligned
+from plr.network.network import SCALAR_HEAD, Network, NetworkSettings, _aligned
 from plr.noise import fit_noise
 from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, step_on, take_step, train_steps
 from plr.streaming.shuffled import Prepared, ShuffledCopy
@@ -68,7 +68,7 @@ class LaneTraining:
     Parameters
     ----------
     rule : Rule
-    settings : Settings
+    settings : NetworkSettings
         Of the network; ``fixed_epochs`` counts rounds here.
     order : TrainingOrder
     columns : int
@@ -86,7 +86,7 @@ class LaneTraining:
     def __init__(
         self,
         rule: Rule,
-        settings: Settings,
+        settings: NetworkSettings,
         order: TrainingOrder,
         columns: int,
         largest_set: int,
@@ -329,7 +329,7 @@ class NetworkJob:
     copy : Path
         The folder of the shuffled copy.
     rule : Rule
-    settings : Settings
+    settings : NetworkSettings
     columns, largest_set : int
     seed : int
     validation : Prepared or None
@@ -338,7 +338,7 @@ class NetworkJob:
 
     copy: Path
     rule: Rule
-    settings: Settings
+    settings: NetworkSettings
     columns: int
     largest_set: int
     seed: int

@@ -20,7 +20,7 @@ from plr.learners.module.fitting import Interface, begin, label_type, train
 from plr.learners.module.forward import find_device, float_type
 from plr.learners.module.learner import Module
 from plr.learners.module.settings import check_settings
-from plr.learners.module.training import Together, TrainingData
+from plr.learners.module.training import ModuleGroup, TrainingData
 from plr.losses import Loss
 from plr.preprocessing.scaling import Affine
 from plr.streaming.ahead import ahead
@@ -85,7 +85,7 @@ class ModuleJob:
         checkpoint: Path,
         *,
         lanes: tuple[int, int] | None = None,
-        group: Together | None = None,
+        group: ModuleGroup | None = None,
         callback: Progress | None = None,
         tell: Progress | None = None,
     ) -> FittedModule:

@@ -30,14 +30,13 @@ except ImportError as error:
         'plr.torch and plr.learners.Module need PyTorch, which is not installed: pip install "plr[torch]".'
     ) from error
 
-from plr.torch.batches import Batch, Padded, PartialLabelDataset, collate, pad
+from plr.torch.batches import Padded, PartialLabelDataset, TensorBatch, collate, pad
 from plr.torch.factory import make_loss
 from plr.torch.losses import AverageLoss, CandidateLoss, IdentificationLoss, ProgressiveLoss, ScoreLoss
 from plr.torch.posterior import PosteriorLoss
 
 __all__ = [
     "AverageLoss",
-    "Batch",
     "CandidateLoss",
     "IdentificationLoss",
     "Padded",
@@ -45,6 +44,7 @@ __all__ = [
     "PosteriorLoss",
     "ProgressiveLoss",
     "ScoreLoss",
+    "TensorBatch",
     "collate",
     "make_loss",
     "pad",

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, default_collate
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import CandidateError, InfeasibleError, LengthError
 
-__all__ = ["Batch", "Padded", "PartialLabelDataset", "collate", "collate_sets", "pad", "pad_mask", "spread"]
+__all__ = ["Padded", "PartialLabelDataset", "TensorBatch", "collate", "collate_sets", "pad", "pad_mask", "spread"]
 
 # The limits of `CandidateSets.to_padded`: one set this large, or so many bytes and so many times the data.
 _LARGEST_SET = 1_000_000
@@ -30,7 +30,7 @@ class Padded(NamedTuple):
     prior: Tensor | None
 
 
-class Batch(NamedTuple):
+class TensorBatch(NamedTuple):
     """Features of some rows, and their candidates padded."""
 
     features: Any
@@ -83,7 +83,7 @@ def spread(flat: NDArray[np.float64], mask: NDArray[np.bool_], dtype: torch.dtyp
     return torch.from_numpy(out).to(dtype)
 
 
-def collate(rows: Sequence[Any], dtype: Any = None) -> Batch:
+def collate(rows: Sequence[Any], dtype: Any = None) -> TensorBatch:
     """Make a batch of rows; the ``collate_fn`` of a DataLoader.
 
     Parameters
@@ -102,7 +102,7 @@ def collate(rows: Sequence[Any], dtype: Any = None) -> Batch:
             [ True, False]]))
     """
     features, sets = collate_sets(rows)
-    return Batch(default_collate(features), *pad(sets, dtype))
+    return TensorBatch(default_collate(features), *pad(sets, dtype))
 
 
 def collate_sets(rows: Sequence[Any]) -> tuple[list[Any], CandidateSets]:

@@ -15,7 +15,7 @@ from plr.learners.gaussian_process.kernel import Kernel, cholesky
 from plr.learners.refit.fits import draw_candidates
 from plr.weighting.rule import Rule, row_sums
 
-__all__ = ["Chain", "Plan", "Problem", "run_chain"]
+__all__ = ["Chain", "ChainSettings", "ChainTask", "run_chain"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -31,7 +31,7 @@ _FEWEST_CONFIDENT = 200
 
 
 @dataclass(frozen=True)
-class Problem:
+class ChainTask:
     """What is learned from: scaled features and labels, and what goes with each row.
 
     ``odds`` are prior over density of false labels, ``missing`` the probability that the truth is not in a set.
@@ -46,7 +46,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChainSettings:
     """How long a chain is and how much of the data it looks at.
 
     ``rounds`` of learning the kernel from ``kernel_rows`` random rows by ``steps`` steps, each followed by ``sweeps``
@@ -107,7 +107,7 @@ class _System:
     leverage: Floats
 
     @classmethod
-    def of(cls, kernel: Kernel, places: Floats, problem: Problem, dtype: type = np.float64) -> _System:
+    def of(cls, kernel: Kernel, places: Floats, problem: ChainTask, dtype: type = np.float64) -> _System:
         """Set the system up. Draws are noisy anyway and take it in single precision, which is twice as fast."""
         root = kernel.root(places)
         features = _features(kernel, places, root, problem.X, dtype)
@@ -131,7 +131,7 @@ class _System:
         return found
 
 
-def run_chain(problem: Problem, plan: Plan, rule: Rule, seed: int) -> Chain:
+def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) -> Chain:
     """Run one chain.
 
     Where no candidate is in doubt there is nothing to draw. Under weightings other than the posterior, labels are not
@@ -147,7 +147,7 @@ def run_chain(problem: Problem, plan: Plan, rule: Rule, seed: int) -> Chain:
     return _Sampler(problem, plan, places, random).run(Kernel.prior(columns))
 
 
-def _fit_labels(problem: Problem, plan: Plan, places: Floats, random: np.random.Generator) -> Chain:
+def _fit_labels(problem: ChainTask, plan: ChainSettings, places: Floats, random: np.random.Generator) -> Chain:
     labels = problem.S.values
     chosen = _some(len(labels), 2 * plan.kernel_rows, random)
     kernel = Kernel.prior(problem.X.shape[1])
@@ -155,7 +155,9 @@ def _fit_labels(problem: Problem, plan: Plan, places: Floats, random: np.random.
     return _finish(kernel, places, problem, labels, np.ones(labels.size), [kernel.noise], [0.0])
 
 
-def _fit_rule(problem: Problem, plan: Plan, places: Floats, rule: Rule, random: np.random.Generator) -> Chain:
+def _fit_rule(
+    problem: ChainTask, plan: ChainSettings, places: Floats, rule: Rule, random: np.random.Generator
+) -> Chain:
     S = problem.S
     weights = np.array(S.prior_or_uniform if problem.start is None else problem.start)
     kernel, state = Kernel.prior(problem.X.shape[1]), rule.initial_state()
@@ -175,7 +177,7 @@ def _fit_rule(problem: Problem, plan: Plan, places: Floats, rule: Rule, random: 
 class _Sampler:
     """The state of a chain, and its rounds."""
 
-    def __init__(self, problem: Problem, plan: Plan, places: Floats, random: np.random.Generator) -> None:
+    def __init__(self, problem: ChainTask, plan: ChainSettings, places: Floats, random: np.random.Generator) -> None:
         self.problem, self.plan, self.places, self.random = problem, plan, places, random
         S, start = problem.S, problem.start
         first = S.prior_or_uniform
@@ -284,7 +286,7 @@ class _Sampler:
 def _finish(
     kernel: Kernel,
     places: Floats,
-    problem: Problem,
+    problem: ChainTask,
     labels: Floats,
     weights: Floats,
     noise: list[float],

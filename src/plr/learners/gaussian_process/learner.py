@@ -17,7 +17,7 @@ from plr.candidates import CandidateSets
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
 from plr.folds import take_rows
-from plr.learners.gaussian_process.chain import Chain, Plan, Problem, run_chain
+from plr.learners.gaussian_process.chain import Chain, ChainSettings, ChainTask, run_chain
 from plr.losses import Squared
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.features import Encoding
@@ -180,14 +180,16 @@ class GaussianProcess(Learner):
             model = self._add_other_rows(model, task, chosen)
         return model if task.groups is None else replace(model, out_of_fold=None)
 
-    def _plan(self, rows: int) -> tuple[int, Plan]:
+    def _plan(self, rows: int) -> tuple[int, ChainSettings]:
         many = rows > _MANY
         chains = (2 if many else 4) if self.chains == "auto" else check_integer("chains", self.chains, low=1)
         rounds = (16 if many else 40) if self.rounds == "auto" else check_integer("rounds", self.rounds, low=1)
         features = check_integer("features", self.features, low=1)
-        return chains, Plan(rounds, 10 if many else 20, 4, 300 if many else 200, -(-3 * features // 5), features)
+        return chains, ChainSettings(
+            rounds, 10 if many else 20, 4, 300 if many else 200, -(-3 * features // 5), features
+        )
 
-    def _problem(self, task: Task, prepared: Preprocessing) -> Problem:
+    def _problem(self, task: Task, prepared: Preprocessing) -> ChainTask:
         S = prepared.robust_sets
         share = check_number("outliers", self.outliers, low=0.0, below=1.0)
         if task.rule.may_miss:
@@ -198,7 +200,7 @@ class GaussianProcess(Learner):
         if task.sample_weight is not None:
             weight = np.maximum(task.sample_weight / task.sample_weight.mean(), _NOTHING)
         odds = S.prior_or_uniform * (1.0 - missing[S.row_index]) * _inverse_density(task, S, prepared.robust_target)
-        return Problem(np.clip(prepared.features, -_FARTHEST, _FARTHEST), S, weight, odds, missing, task.start)
+        return ChainTask(np.clip(prepared.features, -_FARTHEST, _FARTHEST), S, weight, odds, missing, task.start)
 
     @staticmethod
     def _collect(chains: tuple[Chain, ...], prepared: Preprocessing, drawn: bool) -> FittedGaussianProcess:
@@ -234,7 +236,7 @@ class GaussianProcess(Learner):
         return replace(model, out_of_fold=prediction, weights=weights)
 
 
-def _agreeing(chains: Sequence[Chain], problem: Problem) -> tuple[Chain, ...]:
+def _agreeing(chains: Sequence[Chain], problem: ChainTask) -> tuple[Chain, ...]:
     """Return the chains that agree with the start.
 
     With many false labels, chains may settle on a function that fits candidates by chance. Its likelihood may be no

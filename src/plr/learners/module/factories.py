@@ -18,7 +18,7 @@ from torch.nn.parameter import is_lazy
 
 from plr._parameters import check_choice
 from plr.errors import ParameterError
-from plr.learners.module.settings import Settings
+from plr.learners.module.settings import ModuleSettings
 from plr.torch import CandidateLoss, ScoreLoss, make_loss
 from plr.weighting import Weighting
 
@@ -169,7 +169,7 @@ def check_trainable(net: nn.Module) -> None:
         raise ParameterError(f"The module {type(net).__name__} {what}; there is nothing to train.")
 
 
-def make_optimizer(settings: Settings, net: nn.Module) -> torch.optim.Optimizer:
+def make_optimizer(settings: ModuleSettings, net: nn.Module) -> torch.optim.Optimizer:
     """Make the optimiser, with the learning rate and weight decay where it has parameters of these names."""
     given = settings.optimizer
     if isinstance(given, str):
@@ -190,7 +190,7 @@ def make_optimizer(settings: Settings, net: nn.Module) -> torch.optim.Optimizer:
     return made
 
 
-def make_scheduler(settings: Settings, optimizer: torch.optim.Optimizer, steps: int | None) -> Any:
+def make_scheduler(settings: ModuleSettings, optimizer: torch.optim.Optimizer, steps: int | None) -> Any:
     """Make the scheduler; ``steps`` is the number of batches in an epoch, where it is known."""
     given = settings.scheduler
     if given is None:

@@ -34,8 +34,8 @@ from plr.learners.module.features import (
 from plr.learners.module.fitted import FittedModule
 from plr.learners.module.forward import call_module, find_device, float_type, on_device
 from plr.learners.module.identity import describe, digest_arrays, digest_module
-from plr.learners.module.settings import Settings
-from plr.learners.module.training import Progress, Training, TrainingData
+from plr.learners.module.settings import ModuleSettings
+from plr.learners.module.training import ModuleProgress, ModuleTraining, TrainingData
 from plr.losses import Loss, get_loss
 from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
 from plr.weighting import Posterior, Weighting, get_weighting
@@ -53,7 +53,7 @@ _SLOWEST_ROUND, _UNKNOWN_ROUND = 100, 20
 Callback = Callable[[int, int, float], object]
 
 
-def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
+def fit_task(learner: Module, settings: ModuleSettings, task: Task) -> FittedModule:
     """Train on the rows of a task."""
     device = find_device(settings.device)
     X, S = plain_features(task.X), task.S
@@ -94,7 +94,7 @@ def fit_task(learner: Module, settings: Settings, task: Task) -> FittedModule:
 
 def fit_pairs(
     learner: Module,
-    settings: Settings,
+    settings: ModuleSettings,
     dataset: Any,
     weighting: object,
     loss: object,
@@ -154,7 +154,7 @@ def begin(learner: Module, width: int | None, device: torch.device, seed: int, n
 
 def train(
     learner: Module,
-    settings: Settings,
+    settings: ModuleSettings,
     net: nn.Module,
     device: torch.device,
     data: TrainingData,
@@ -188,7 +188,7 @@ def train(
     optimizer = make_optimizer(settings, net)
     scheduler = make_scheduler(settings, optimizer, steps)
     noise = weighting if isinstance(weighting, Posterior) else Posterior()
-    training = Training(net, criterion, optimizer, scheduler, settings, device, data, noise, identity)
+    training = ModuleTraining(net, criterion, optimizer, scheduler, settings, device, data, noise, identity)
     reader, target, _ = interface
 
     def finished() -> FittedModule:
@@ -207,7 +207,7 @@ def train(
     return finished()
 
 
-def _report(progress: Progress, unit: float) -> Report:
+def _report(progress: ModuleProgress, unit: float) -> Report:
     return Report(
         rounds=progress.epoch,
         loss=np.array(progress.losses),

@@ -15,7 +15,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import nn
 
-from plr.learners.module.settings import Settings
+from plr.learners.module.settings import ModuleSettings
 
 __all__ = ["describe", "digest_arrays", "digest_module", "name_of"]
 
@@ -25,7 +25,7 @@ _DIGESTED_ROWS = 10_000
 _IRRELEVANT = ("checkpoint", "device", "loader", "threads")
 
 
-def describe(settings: Settings, **more: Any) -> dict[str, str]:
+def describe(settings: ModuleSettings, **more: Any) -> dict[str, str]:
     """Return the settings and what else makes a training what it is, in words."""
     parts = {part.name: getattr(settings, part.name) for part in fields(settings) if part.name not in _IRRELEVANT}
     return {name: name_of(value) for name, value in {**parts, **more}.items()}

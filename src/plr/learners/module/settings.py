@@ -15,7 +15,7 @@ from plr.learners.module.left_out import check_complete
 if TYPE_CHECKING:
     from plr.learners.module.learner import Module
 
-__all__ = ["MONITORS", "Settings", "check_settings"]
+__all__ = ["MONITORS", "ModuleSettings", "check_settings"]
 
 MONITORS = ("loss", "evidence")
 _LOADER_OPTIONS = (
@@ -34,7 +34,7 @@ _LOADER_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class ModuleSettings:
     """How to train; see `plr.learners.Module` for what each means."""
 
     optimizer: Any
@@ -54,10 +54,10 @@ class Settings:
     loader: dict[str, Any]
 
 
-def check_settings(given: Module) -> Settings:
+def check_settings(given: Module) -> ModuleSettings:
     """Check the parameters that need no PyTorch to be judged."""
     check_complete(given)
-    return Settings(
+    return ModuleSettings(
         optimizer=given.optimizer,
         learning_rate=check_number("learning_rate", given.learning_rate, low=0.0, open_low=True),
         weight_decay=None if given.weight_decay is None else check_number("weight_decay", given.weight_decay, low=0.0),

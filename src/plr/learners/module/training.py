@@ -25,18 +25,18 @@ from plr.learners.module.checkpoint import read_checkpoint, write_checkpoint
 from plr.learners.module.data import Source, TrainingBatch
 from plr.learners.module.factories import Numbers
 from plr.learners.module.forward import call_module, on_device
-from plr.learners.module.settings import Settings
+from plr.learners.module.settings import ModuleSettings
 from plr.losses import Squared
 from plr.torch import CandidateLoss, PosteriorLoss
 from plr.weighting import Posterior, Rule
 from plr.weighting.rule import NOTHING
 
-__all__ = ["Progress", "Together", "Training", "TrainingData"]
+__all__ = ["ModuleGroup", "ModuleProgress", "ModuleTraining", "TrainingData"]
 
 Floats = NDArray[np.float64]
 
 
-class Together(Protocol):
+class ModuleGroup(Protocol):
     """Processes that train the same module, each on some rows of every batch."""
 
     number: int
@@ -66,7 +66,7 @@ class TrainingData:
     fixed_epochs : int
         For so many epochs the weights are those of a start.
     callback : callable or None
-    together : Together or None
+    together : ModuleGroup or None
         The processes that train together; None where there is one.
     """
 
@@ -77,11 +77,11 @@ class TrainingData:
     numbers: Numbers
     fixed_epochs: int = 0
     callback: Callable[[int, int, float], object] | None = None
-    together: Together | None = None
+    together: ModuleGroup | None = None
 
 
 @dataclass
-class Progress:
+class ModuleProgress:
     """How far a training has come, apart from the weights."""
 
     epoch: int = 0
@@ -97,7 +97,7 @@ class Progress:
     stopped: bool = False
 
 
-class Training:
+class ModuleTraining:
     """A module on its way, and all that moves it.
 
     Parameters
@@ -107,7 +107,7 @@ class Training:
     criterion : CandidateLoss
         With ``reduction="none"``.
     optimizer, scheduler : from torch
-    settings : Settings
+    settings : ModuleSettings
     device : torch.device
     data : TrainingData
     noise : Posterior
@@ -122,7 +122,7 @@ class Training:
         criterion: CandidateLoss,
         optimizer: torch.optim.Optimizer,
         scheduler: Any,
-        settings: Settings,
+        settings: ModuleSettings,
         device: torch.device,
         data: TrainingData,
         noise: Posterior,
@@ -136,11 +136,11 @@ class Training:
         self._trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
         self._good: list[Tensor] = []
         missing = float(Rule(noise, Squared()).initial_state()[MISSING])
-        self.progress = Progress(noise=data.scale, missing=missing)
+        self.progress = ModuleProgress(noise=data.scale, missing=missing)
         if data.together is not None and isinstance(self.criterion, PosteriorLoss):
             self.criterion.add_up = data.together.add
 
-    def run(self) -> Progress:
+    def run(self) -> ModuleProgress:
         """Train to the end, from the checkpoint on where there is one."""
         settings, progress, together = self._settings, self.progress, self._data.together
         if self._data.validation is not None:
@@ -251,7 +251,7 @@ class Training:
             at += parameter.numel()
 
     @torch.no_grad()
-    def _share_buffers(self, together: Together) -> None:
+    def _share_buffers(self, together: ModuleGroup) -> None:
         """Let running means and the like, which each process has of its own rows, be those of all."""
         for buffer in self.net.buffers():
             if buffer.is_floating_point():

@@ -17,7 +17,7 @@ from plr.learners.refit.regressors import predictions, seeded_clone, tags_of, tu
 from plr.losses import Squared
 from plr.weighting.rule import row_sums
 
-__all__ = ["Model", "WeightedFits", "draw_candidates", "trusted"]
+__all__ = ["FittedRegressor", "WeightedFits", "draw_candidates", "trusted"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -29,7 +29,7 @@ _NEGLIGIBLE = 1e-6
 
 
 @dataclass(frozen=True)
-class Model:
+class FittedRegressor:
     """A fitted regressor.
 
     Attributes
@@ -85,7 +85,7 @@ class WeightedFits:
             return "rows count by how probable it is that they have their truth (missing_truth)"
         return ""
 
-    def fit(self, rows: Rows | None, weights: Floats, *place: int) -> Model:
+    def fit(self, rows: Rows | None, weights: Floats, *place: int) -> FittedRegressor:
         """Fit a clone to some rows, or all; ``place`` numbers the fit, so that each has its own seed."""
         random = np.random.default_rng([self._task.seed, *place])
         part = replace(self._task, start=weights)
@@ -103,7 +103,7 @@ class WeightedFits:
         regressor = seeded_clone(self._regressor, random)
         with turn_of(regressor):
             regressor.fit(X, labels, **({} if importance is None else {str(self._parameter): importance}))
-        return Model(regressor, columns)
+        return FittedRegressor(regressor, columns)
 
     def _examples(
         self, part: Task, weights: Floats, random: np.random.Generator

@@ -17,7 +17,7 @@ from plr._parameters import check_choice, check_integer, check_number
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import DivergenceError, ParameterError
 from plr.folds import Folds, check_folds, features_of, make_folds, predict_folds
-from plr.learners.refit.fits import Model, WeightedFits
+from plr.learners.refit.fits import FittedRegressor, WeightedFits
 from plr.learners.refit.regressors import check_regressor, tags_of, takes_missing
 from plr.learners.refit.row_scale import RowScale, RowScales, weighted_loss
 from plr.noise import in_row_units
@@ -35,7 +35,7 @@ class FittedRefit(Fitted):
 
     Attributes
     ----------
-    models : tuple of Model
+    models : tuple of FittedRegressor
         As many as the learner's ``last_fits``; predictions are their mean.
     report : Report
     out_of_fold : ndarray of shape (n,) or None
@@ -47,7 +47,7 @@ class FittedRefit(Fitted):
         The same for the training rows, out of fold.
     """
 
-    models: tuple[Model, ...]
+    models: tuple[FittedRegressor, ...]
     report: Report
     out_of_fold: Floats | None = field(default=None, metadata=BY_ROW)
     row_scale: RowScale | None = None
@@ -208,7 +208,7 @@ class Refit(Learner):
                 return fits.fit(_rows_with_weight(task), weights, done, 0).predict(task.X)
         return predict_folds(folds, run, len(task.S), task.n_jobs)
 
-    def _last_fits(self, fits: WeightedFits, task: Task, weights: Floats, count: int) -> tuple[Model, ...]:
+    def _last_fits(self, fits: WeightedFits, task: Task, weights: Floats, count: int) -> tuple[FittedRegressor, ...]:
         rows = _rows_with_weight(task)
         with _noted(f"fitting {type(self.regressor).__name__} to all rows"):
             found = Parallel(n_jobs=task.n_jobs, prefer="threads")(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.folds import Folds, features_of, predict_folds
-from plr.learners.refit.fits import Model, WeightedFits
+from plr.learners.refit.fits import FittedRegressor, WeightedFits
 from plr.losses import Squared
 from plr.weighting import Average
 from plr.weighting.rule import Rule, row_sums
@@ -44,7 +44,7 @@ class RowScale:
 
     Attributes
     ----------
-    model : Model
+    model : FittedRegressor
         Predicts the logarithm of a row's squared residual.
     level : float
         That of the typical row.
@@ -52,7 +52,7 @@ class RowScale:
         How much of a predicted difference held true on rows that the regressor had not seen, from 0 to 1.
     """
 
-    model: Model
+    model: FittedRegressor
     level: float
     slope: float
 

@@ -30,8 +30,8 @@ Triton; tests compare it with the CPU kernel, and the fused kernel, interpreted 
 
 from __future__ import annotations
 
-from plr.paper.stacked.fits import Layers, StackedFit, StackedResult, Validation
+from plr.paper.stacked.fits import Layers, StackedFit, StackedResult, ValidationRows
 from plr.paper.stacked.prediction import predict_stack
 from plr.paper.stacked.training import train_stack
 
-__all__ = ["Layers", "StackedFit", "StackedResult", "Validation", "predict_stack", "train_stack"]
+__all__ = ["Layers", "StackedFit", "StackedResult", "ValidationRows", "predict_stack", "train_stack"]

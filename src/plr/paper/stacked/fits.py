@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plr.losses import Loss, Squared
 from plr.weighting import Average, Weighting
 
-__all__ = ["IDENTITY", "RELU", "RULES", "Layers", "StackedFit", "StackedResult", "Validation"]
+__all__ = ["IDENTITY", "RELU", "RULES", "Layers", "StackedFit", "StackedResult", "ValidationRows"]
 
 IDENTITY, RELU = 0, 1
 
@@ -45,7 +45,7 @@ class Layers:
 
 
 @dataclass(frozen=True, eq=False)
-class Validation:
+class ValidationRows:
     """Rows that epochs are judged by.
 
     Attributes
@@ -74,7 +74,7 @@ class StackedFit:
     features : ndarray of shape (n, d)
     targets : ndarray of shape (n, K), NaN where absent
         Candidates of each row, with equal priors.
-    validation : Validation
+    validation : ValidationRows
     parameters : ndarray
         Initial parameters, flat: for each layer the weights, one row per output, then the biases.
     activations : tuple of int
@@ -93,7 +93,7 @@ class StackedFit:
 
     features: NDArray[Any]
     targets: NDArray[Any]
-    validation: Validation
+    validation: ValidationRows
     parameters: NDArray[Any]
     activations: tuple[int, ...]
     learning_rate: float

@@ -19,13 +19,13 @@ from plr.torch.shares import raw_shares
 from plr.weighting import Posterior, Weighting
 from plr.weighting.families import NOISES
 
-__all__ = ["POSTERIOR", "STUDENT", "Method", "Terms", "evidence", "row_terms"]
+__all__ = ["POSTERIOR", "STUDENT", "MethodCodes", "Terms", "evidence", "row_terms"]
 
 STUDENT = NOISES["student"]
 POSTERIOR = FUSED_WEIGHTINGS.index(Posterior)
 
 
-class Method(NamedTuple):
+class MethodCodes(NamedTuple):
     """What the fits are trained by; tensors are of shape (fits, 1, 1)."""
 
     weightings: Mapping[int, Weighting]
@@ -46,12 +46,12 @@ class Terms(NamedTuple):
     spread: Tensor
 
 
-def row_terms(method: Method, prediction: Tensor, values: Tensor, scale: Tensor) -> Terms:
+def row_terms(method: MethodCodes, prediction: Tensor, values: Tensor, scale: Tensor) -> Terms:
     """Weigh every row's candidates and return what the row costs.
 
     Parameters
     ----------
-    method : Method
+    method : MethodCodes
     prediction : Tensor of shape (fits, rows)
     values : Tensor of shape (fits, rows, candidates), NaN where absent
     scale : Tensor of shape (fits,)
@@ -85,7 +85,7 @@ def row_terms(method: Method, prediction: Tensor, values: Tensor, scale: Tensor)
     return Terms(loss.detach(), slope, spread)
 
 
-def _costs(method: Method, prediction: Tensor, values: Tensor) -> Tensor:
+def _costs(method: MethodCodes, prediction: Tensor, values: Tensor) -> Tensor:
     costs = torch.zeros_like(values)
     for code, loss in method.losses.items():
         found = loss.torch_value(prediction, values, *(method.number,)[: len(loss.encode())])

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from plr.paper.stacked.fits import IDENTITY, RULES
-from plr.paper.stacked.formula import POSTERIOR, Method, evidence, row_terms
+from plr.paper.stacked.formula import POSTERIOR, MethodCodes, evidence, row_terms
 from plr.paper.stacked.packing import Stack, State
 
 __all__ = ["forward", "train_epochs"]
@@ -157,7 +157,7 @@ def _labels(stack: Stack, name: str, width: str, at: Tensor) -> Tensor:
     return torch.where(there, stack.labels[index.where(there, 0)], torch.nan)
 
 
-def _method(stack: Stack) -> Method:
+def _method(stack: Stack) -> MethodCodes:
     columns = [stack.column(name) for name in ("weighting", "loss")]
     numbers = [stack.number(name) for name in ("first", "second", "delta")]
-    return Method(stack.weightings, stack.losses, *(part[:, None, None] for part in (*columns, *numbers)))
+    return MethodCodes(stack.weightings, stack.losses, *(part[:, None, None] for part in (*columns, *numbers)))
