@@ -26,7 +26,7 @@ from plr.losses import Squared
 from plr.network.network import NetworkSettings
 from plr.streaming.lane_training import LaneTraining
 from plr.streaming.scratch import write_state
-from plr.streaming.shuffled import Prepared, Shape, ShuffledCopy, write_part
+from plr.streaming.shuffled import CopyShape, EncodedRows, ShuffledCopy, write_part
 from plr.streaming.training_rounds import RoundRows, TrainingOrder, TrainingRound, round_rows
 from plr.weighting import Posterior
 from plr.weighting.rule import Rule
@@ -312,7 +312,7 @@ def _made(rows: int, number: int) -> tuple[NDArray[np.float32], CandidateSets]:
 
 
 def _make_copy(folder: Path, chunks: int, rows: int) -> ShuffledCopy:
-    shape = Shape(COLUMNS, "float32", chunks, 4, 2 * _ROWS, SEED)
+    shape = CopyShape(COLUMNS, "float32", chunks, 4, 2 * _ROWS, SEED)
     sizes = [min(_ROWS, rows - first) for first in range(0, rows, _ROWS)]
-    parts = (Prepared(*_made(size, number)) for number, size in enumerate(sizes))
+    parts = (EncodedRows(*_made(size, number)) for number, size in enumerate(sizes))
     return ShuffledCopy.complete(folder, shape, write_part(folder, 0, shape, parts))

@@ -12,7 +12,7 @@ from plr.learners import MLP
 from plr.losses import Squared
 from plr.streaming.ahead import ahead
 from plr.streaming.lane_training import LaneTraining
-from plr.streaming.shuffled import Prepared, Shape, ShuffledCopy, write_part
+from plr.streaming.shuffled import CopyShape, EncodedRows, ShuffledCopy, write_part
 from plr.streaming.training_rounds import TrainingOrder, read_rounds
 from plr.weighting import Posterior
 from plr.weighting.rule import Rule
@@ -25,8 +25,8 @@ def copy(tmp_path_factory):
     S = make_candidates(np.tanh(X @ [1.0, 0.5, -1.0]), false_labels=2, random_state=0)
     S = CandidateSets((S.values - S.values.mean()) / S.values.std(), S.offsets)
     place = tmp_path_factory.mktemp("copy")
-    shape = Shape(3, "float32", 3, 4, 2_000, 0)
-    return ShuffledCopy.complete(place, shape, write_part(place, 0, shape, [Prepared(X, S)]))
+    shape = CopyShape(3, "float32", 3, 4, 2_000, 0)
+    return ShuffledCopy.complete(place, shape, write_part(place, 0, shape, [EncodedRows(X, S)]))
 
 
 def make(copy, lanes=None, group=None, score=None, **settings):

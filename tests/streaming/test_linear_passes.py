@@ -12,7 +12,7 @@ from plr.errors import ConvergenceWarning
 from plr.learners import Linear, Task
 from plr.losses import get_loss
 from plr.streaming import linear_training as linear
-from plr.streaming.shuffled import Prepared
+from plr.streaming.shuffled import EncodedRows
 from plr.streaming.training_rounds import RoundRows, TrainingRound
 from plr.weighting import Rule, get_weighting
 
@@ -65,7 +65,7 @@ def passes(monkeypatch):
 
         monkeypatch.setattr(linear, "read_rounds", read_rounds)
         monkeypatch.setattr(linear.LinearSums, "add", add)
-        job = linear.LinearJob(rule, alpha, 500, 1e-6, Prepared(X[:200], S[np.arange(200)]), 0)
+        job = linear.LinearJob(rule, alpha, 500, 1e-6, EncodedRows(X[:200], S[np.arange(200)]), 0)
         return job.solve(SimpleNamespace(sizes=np.array([[len(rows)] for rows in parts])))
 
     return solve

@@ -6,7 +6,7 @@ import pytest
 from plr.candidates import CandidateSets
 from plr.errors import DataError
 from plr.streaming import shuffled
-from plr.streaming.shuffled import Prepared, Shape, ShuffledCopy, plan_shape, space_for, write_part
+from plr.streaming.shuffled import CopyShape, EncodedRows, ShuffledCopy, plan_shape, space_for, write_part
 from plr.streaming.training_rounds import TrainingOrder, read_rounds
 
 
@@ -17,13 +17,13 @@ def prepared(first, last, extras=False):
     values = np.repeat(number, sizes).astype(float)
     S = CandidateSets(values, np.concatenate([[0], np.cumsum(sizes)]), values + 1 if extras else None)
     features = np.column_stack([number, -number]).astype("float32")
-    return Prepared(features, S, *((number + 0.5, values / 2, values / 4) if extras else ()))
+    return EncodedRows(features, S, *((number + 0.5, values / 2, values / 4) if extras else ()))
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "extras"])
 def copy(request, tmp_path):
     lists = ("prior", "log_q", "start") if request.param else ()
-    shape = Shape(2, "float32", 5, 3, 400, 7, request.param, lists)
+    shape = CopyShape(2, "float32", 5, 3, 400, 7, request.param, lists)
     runs = write_part(tmp_path, 0, shape, (prepared(at, at + 130, request.param) for at in range(0, 650, 130)))
     runs += write_part(tmp_path, 1, shape, [prepared(650, 1_000, request.param)])
     assert [run["rows"] for run in runs] == [400, 250, 350]
@@ -70,7 +70,7 @@ def test_lanes_that_are_read_apart_are_those_of_the_whole(copy):
 
 
 def test_lanes_without_rows_are_empty(tmp_path):
-    shape = Shape(2, "float32", 1, 4, 400, 7)
+    shape = CopyShape(2, "float32", 1, 4, 400, 7)
     copy = ShuffledCopy.complete(tmp_path, shape, write_part(tmp_path, 0, shape, [prepared(0, 1)]))
     ((_, rows),) = read_rounds(copy, TrainingOrder(copy.sizes, 1, 50, seed=1), lanes=(0, 4))
     assert rows.features.shape == (1, 2)

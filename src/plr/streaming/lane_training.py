@@ -25,7 +25,7 @@ from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_param
 from plr.network.network import SCALAR_HEAD, Network, NetworkSettings, _aligned
 from plr.noise import fit_noise
 from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, step_on, take_step, train_steps
-from plr.streaming.shuffled import Prepared, ShuffledCopy
+from plr.streaming.shuffled import EncodedRows, ShuffledCopy
 from plr.streaming.training_rounds import RoundRows, TrainingOrder, TrainingRound
 from plr.weighting import Posterior
 from plr.weighting._noise import next_missing, next_scale
@@ -332,7 +332,7 @@ class NetworkJob:
     settings : NetworkSettings
     columns, largest_set : int
     seed : int
-    validation : Prepared or None
+    validation : EncodedRows or None
         Rows held out to choose the best epoch by.
     """
 
@@ -342,7 +342,7 @@ class NetworkJob:
     columns: int
     largest_set: int
     seed: int
-    validation: Prepared | None = None
+    validation: EncodedRows | None = None
 
     def order(self, copy: ShuffledCopy) -> TrainingOrder:
         """Return what is trained on when."""

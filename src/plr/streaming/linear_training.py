@@ -21,7 +21,7 @@ from plr.learners.least_squares import pseudo_inverse
 from plr.learners.linear import solve
 from plr.preprocessing.scaling import label_scale
 from plr.streaming.ahead import ahead
-from plr.streaming.shuffled import Prepared, ShuffledCopy
+from plr.streaming.shuffled import EncodedRows, ShuffledCopy
 from plr.streaming.training_rounds import RoundRows, TrainingOrder, read_rounds
 from plr.threads import one_blas_thread
 from plr.weighting._noise import next_missing, next_scale, spread
@@ -50,7 +50,7 @@ class LinearJob:
     most : int
         Rounds at most.
     tolerance : float
-    sample : Prepared
+    sample : EncodedRows
         Rows for the first solution.
     seed : int
     """
@@ -59,7 +59,7 @@ class LinearJob:
     alpha: float
     most: int
     tolerance: float
-    sample: Prepared
+    sample: EncodedRows
     seed: int
 
     def solve(

@@ -24,7 +24,7 @@ from plr.learners.module.training import ModuleGroup, TrainingData
 from plr.losses import Loss
 from plr.preprocessing.scaling import Affine
 from plr.streaming.ahead import ahead
-from plr.streaming.shuffled import Prepared, ShuffledCopy
+from plr.streaming.shuffled import EncodedRows, ShuffledCopy
 from plr.streaming.training_rounds import RoundRows, TrainingOrder, read_rounds
 from plr.torch.batches import spread
 from plr.weighting import Weighting
@@ -58,7 +58,7 @@ class ModuleJob:
     started : bool
         Whether candidates have the weights of a start.
     seed : int
-    validation : Prepared or None
+    validation : EncodedRows or None
         Rows held out to choose the best epoch by.
     """
 
@@ -73,7 +73,7 @@ class ModuleJob:
     scale: float
     started: bool
     seed: int
-    validation: Prepared | None = field(default=None, repr=False)
+    validation: EncodedRows | None = field(default=None, repr=False)
 
     def order(self, copy: ShuffledCopy) -> TrainingOrder:
         """Return what is trained on when."""
@@ -185,7 +185,7 @@ class _CopySource:
 class _HeldSource:
     """Batches of rows that are held out."""
 
-    def __init__(self, rows: Prepared, dtype: torch.dtype, labels: torch.dtype, size: int = 4096) -> None:
+    def __init__(self, rows: EncodedRows, dtype: torch.dtype, labels: torch.dtype, size: int = 4096) -> None:
         S = rows.S
         nothing = np.empty(0)
         self._rows = RoundRows(

@@ -17,7 +17,7 @@ from plr.learners.starts import DensityStart, Start
 from plr.preprocessing.features import Columns, Encoding
 from plr.preprocessing.scaling import Affine, rescaled
 from plr.streaming.rows import FolderRows, Reading
-from plr.streaming.shuffled import Prepared
+from plr.streaming.shuffled import EncodedRows
 from plr.streaming.survey import Survey, matrix
 from plr.weighting.false_labels import FalseLabelDensity
 from plr.weighting.rule import Rule
@@ -107,19 +107,19 @@ class Preparation:
     mean_weight: float
     dtype: str = "float32"
 
-    def training(self, rows: FolderRows) -> Prepared:
+    def training(self, rows: FolderRows) -> EncodedRows:
         """Return rows ready for training, without those that are held out."""
         aside = np.isin(rows.index, self.held_index, kind="sort")
         if aside.any():
             rows = rows.take(np.flatnonzero(~aside))
         return self.ready(rows)
 
-    def ready(self, rows: FolderRows) -> Prepared:
+    def ready(self, rows: FolderRows) -> EncodedRows:
         """Return rows as the learner sees them."""
         raw = matrix(rows.X, self.columns)
         with np.errstate(over="ignore"):
             features = self.encoding.apply(raw).astype(self.dtype)
-        return Prepared(
+        return EncodedRows(
             features,
             rescaled(rows.S, self.target),
             None if rows.weight is None else rows.weight / self.mean_weight,

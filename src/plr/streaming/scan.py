@@ -16,7 +16,7 @@ from plr.streaming.ahead import ahead
 from plr.streaming.engine import Engine
 from plr.streaming.preparation import Choice, Preparation
 from plr.streaming.rows import FolderRows, Reading
-from plr.streaming.shuffled import Shape, ShuffledCopy, plan_shape, space_for, write_part
+from plr.streaming.shuffled import CopyShape, ShuffledCopy, plan_shape, space_for, write_part
 from plr.streaming.survey import Survey, survey
 
 __all__ = ["Working", "copy_folder", "silent", "survey_folder"]
@@ -113,7 +113,7 @@ def _survey_files(reading: Reading, choice: Choice, count: _Counter | None, file
 def _copy_files(
     reading: Reading,
     ready: Preparation,
-    shape: Shape,
+    shape: CopyShape,
     folder: Path,
     count: _Counter | None,
     part: tuple[int, Sequence[File]],

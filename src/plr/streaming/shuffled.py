@@ -27,7 +27,7 @@ from plr.atomic_file import atomic_file, write_json
 from plr.candidates import CandidateSets
 from plr.errors import DataError
 
-__all__ = ["Prepared", "Shape", "ShuffledCopy", "plan_shape", "space_for", "write_part"]
+__all__ = ["CopyShape", "EncodedRows", "ShuffledCopy", "plan_shape", "space_for", "write_part"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -40,7 +40,7 @@ _MOST_RUNS = 600
 _LISTS = ("prior", "log_q", "start")
 
 
-class Prepared(NamedTuple):
+class EncodedRows(NamedTuple):
     """Some rows as a learner sees them; what is None is uniform or not given."""
 
     features: NDArray[Any]
@@ -51,7 +51,7 @@ class Prepared(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class CopyShape:
     """How rows are laid out on the disk.
 
     Attributes
@@ -99,16 +99,16 @@ def plan_shape(
     seed: int,
     weighted: bool = False,
     lists: tuple[str, ...] = (),
-) -> tuple[Shape, int]:
+) -> tuple[CopyShape, int]:
     """Decide how so many rows are laid out; return that, and about how many bytes they take on the disk."""
     size = width * np.dtype(dtype).itemsize + 8 * candidates_per_row * (1 + len(lists)) + 4 * (1 + len(lists)) + 8
     chunk_rows = int(np.clip(_CHUNK_BYTES / size, _FEWEST_IN_CHUNK, _MOST_IN_CHUNK))
     run_rows = int(max(_RUN_BYTES / size, _FEWEST_IN_RUN, rows / _MOST_RUNS))
     chunks = max(1, -(-rows // chunk_rows))
-    return Shape(width, dtype, chunks, lanes, run_rows, seed, weighted, lists), int(rows * size)
+    return CopyShape(width, dtype, chunks, lanes, run_rows, seed, weighted, lists), int(rows * size)
 
 
-def write_part(folder: Path, part: int, shape: Shape, rows: Iterable[Prepared]) -> list[dict[str, Any]]:
+def write_part(folder: Path, part: int, shape: CopyShape, rows: Iterable[EncodedRows]) -> list[dict[str, Any]]:
     """Write one part of the copy, as one run or several; return what there is to know of them.
 
     A part that is there already, whole, is left as it is.
@@ -135,7 +135,7 @@ class ShuffledCopy:
     def __init__(self, folder: Path) -> None:
         description = json.loads((folder / "copy.json").read_text())
         self.folder = folder
-        self.shape = Shape(**{**description["shape"], "lists": tuple(description["shape"]["lists"])})
+        self.shape = CopyShape(**{**description["shape"], "lists": tuple(description["shape"]["lists"])})
         self._runs: list[dict[str, Any]] = description["runs"]
         self._readers: list[Any] = []
         cells = self.shape.chunks * self.shape.lanes
@@ -146,7 +146,7 @@ class ShuffledCopy:
         """Rows of each lane of each chunk."""
 
     @classmethod
-    def complete(cls, folder: Path, shape: Shape, runs: list[dict[str, Any]]) -> ShuffledCopy:
+    def complete(cls, folder: Path, shape: CopyShape, runs: list[dict[str, Any]]) -> ShuffledCopy:
         """Say that all parts of a copy are there."""
         write_json(folder / "copy.json", {"shape": asdict(shape), "runs": runs})
         return cls(folder)
@@ -187,9 +187,9 @@ def space_for(folder: Path, needed: int) -> None:
         )
 
 
-def _gathered(rows: Iterable[Prepared], most: int) -> Iterator[Prepared]:
+def _gathered(rows: Iterable[EncodedRows], most: int) -> Iterator[EncodedRows]:
     """Give rows in runs of at most so many."""
-    waiting: list[Prepared] = []
+    waiting: list[EncodedRows] = []
     held = 0
     for part in rows:
         waiting.append(part)
@@ -203,7 +203,7 @@ def _gathered(rows: Iterable[Prepared], most: int) -> Iterator[Prepared]:
         yield _joined(waiting)
 
 
-def _joined(parts: list[Prepared]) -> Prepared:
+def _joined(parts: list[EncodedRows]) -> EncodedRows:
     if len(parts) == 1:
         return parts[0]
 
@@ -212,18 +212,18 @@ def _joined(parts: list[Prepared]) -> Prepared:
         return None if found[0] is None else np.concatenate(found)
 
     sets = CandidateSets.concatenate([part.S for part in parts])
-    return Prepared(one("features"), sets, one("weight"), one("log_q"), one("start"))
+    return EncodedRows(one("features"), sets, one("weight"), one("log_q"), one("start"))
 
 
-def _slice(rows: Prepared, first: int, last: int) -> Prepared:
+def _slice(rows: EncodedRows, first: int, last: int) -> EncodedRows:
     return _taken(rows, np.arange(first, last))
 
 
-def _taken(rows: Prepared, order: Integers) -> Prepared:
+def _taken(rows: EncodedRows, order: Integers) -> EncodedRows:
     S = rows.S
     sizes = S.sizes[order]
     flat = np.repeat(S.offsets[order] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    return Prepared(
+    return EncodedRows(
         rows.features[order],
         S[order],
         None if rows.weight is None else rows.weight[order],
@@ -238,7 +238,7 @@ def _dealt(rows: int, offset: int, cells: int) -> Integers:
     return whole + ((np.arange(cells) - offset) % cells < rest).astype(np.int64)
 
 
-def _write_run(folder: Path, name: str, rows: Prepared, shape: Shape, number: list[int]) -> dict[str, Any]:
+def _write_run(folder: Path, name: str, rows: EncodedRows, shape: CopyShape, number: list[int]) -> dict[str, Any]:
     random = np.random.default_rng(np.random.SeedSequence([shape.seed, 0x5F1E, *number]))
     cells = shape.chunks * shape.lanes
     count = len(rows.S)
@@ -255,7 +255,7 @@ def _write_run(folder: Path, name: str, rows: Prepared, shape: Shape, number: li
     return {"name": name, "rows": count, "offset": offset}
 
 
-def _record_batch(rows: Prepared, first: int, last: int, shape: Shape) -> pa.RecordBatch:
+def _record_batch(rows: EncodedRows, first: int, last: int, shape: CopyShape) -> pa.RecordBatch:
     S = rows.S
     begin, end = int(S.offsets[first]), int(S.offsets[last])
     offsets = pa.array((S.offsets[first : last + 1] - begin).astype(np.int32))

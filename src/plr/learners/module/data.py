@@ -20,7 +20,7 @@ from plr.preprocessing.scaling import Affine, rescaled
 from plr.torch.batches import PartialLabelDataset, collate_sets, pad_mask, spread
 from plr.weighting.false_labels import FalseLabelDensity
 
-__all__ = ["MapSource", "PairRows", "Source", "StreamSource", "TaskRows", "TrainingBatch", "peek"]
+__all__ = ["BatchSource", "MapSource", "PairRows", "StreamSource", "TaskRows", "TrainingBatch", "peek"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -43,7 +43,7 @@ class TrainingBatch(NamedTuple):
     """Rows of the step in all processes that train together; those here, unless given."""
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Something that gives the batches of an epoch."""
 
     steps: int | None

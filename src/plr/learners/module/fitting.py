@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset
 from plr._parameters import check_integer
 from plr.contracts import Report, Task
 from plr.errors import DivergenceError
-from plr.learners.module.data import MakeBatch, MapSource, PairRows, Source, StreamSource, TaskRows, peek
+from plr.learners.module.data import BatchSource, MakeBatch, MapSource, PairRows, StreamSource, TaskRows, peek
 from plr.learners.module.factories import (
     Numbers,
     check_trainable,
@@ -66,11 +66,11 @@ def fit_task(learner: Module, settings: ModuleSettings, task: Task) -> FittedMod
         scaling = learn_feature_scaling(X, task.sample_weight) if learner.scale_features else None
         reader = FeatureReader(float_type(net), scaling, settings.loader.get("collate_fn"), floats=holds_floats(X))
 
-        def source_of(rows: Task, seed: int | None) -> Source:
+        def source_of(rows: Task, seed: int | None) -> BatchSource:
             indexed = TaskRows(FeatureRows(reader, rows.X), rows, target, labels)
             return MapSource(indexed, settings.batch_size, seed, settings.loader, device.type == "cuda")
 
-        validation: Source | None = None
+        validation: BatchSource | None = None
         held_out: tuple[Any, ...] = ()
         if task.validation is not None:
             rows, sets = task.validation
@@ -118,7 +118,7 @@ def fit_pairs(
         learner.check_weighting(rule)
         make = MakeBatch(reader, target, labels, rule.density(S))
 
-        def source_of(given: Any, order: int | None) -> Source:
+        def source_of(given: Any, order: int | None) -> BatchSource:
             pin = device.type == "cuda"
             if not isinstance(given, IterableDataset):
                 return MapSource(PairRows(given, make), settings.batch_size, order, settings.loader, pin)
@@ -218,7 +218,7 @@ def _report(progress: ModuleProgress, unit: float) -> Report:
 
 
 @torch.no_grad()
-def _fill_in(net: nn.Module, source: Source, device: torch.device, autocast: bool) -> None:
+def _fill_in(net: nn.Module, source: BatchSource, device: torch.device, autocast: bool) -> None:
     """Let a first batch decide the shapes that a module leaves open."""
     batch = on_device(next(iter(source.batches(0))), device)
     net.eval()

@@ -22,7 +22,7 @@ from plr._codes import MISSING, SCALE
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, DivergenceError
 from plr.learners.module.checkpoint import read_checkpoint, write_checkpoint
-from plr.learners.module.data import Source, TrainingBatch
+from plr.learners.module.data import BatchSource, TrainingBatch
 from plr.learners.module.factories import Numbers
 from plr.learners.module.forward import call_module, on_device
 from plr.learners.module.settings import ModuleSettings
@@ -54,9 +54,9 @@ class TrainingData:
 
     Attributes
     ----------
-    source : Source
+    source : BatchSource
         Of training batches.
-    validation : Source or None
+    validation : BatchSource or None
         Of rows to choose the best epoch by.
     scale : float
         Standard deviation of the labels as the module sees them; noise begins this wide.
@@ -70,8 +70,8 @@ class TrainingData:
         The processes that train together; None where there is one.
     """
 
-    source: Source
-    validation: Source | None
+    source: BatchSource
+    validation: BatchSource | None
     scale: float
     seed: int
     numbers: Numbers
@@ -258,7 +258,7 @@ class ModuleTraining:
                 together.add(buffer)
                 buffer.div_(together.processes)
 
-    def _validate(self, rows: Source) -> float:
+    def _validate(self, rows: BatchSource) -> float:
         progress = self.progress
         together, score = self._data.together, 0.0
         if together is None or together.number == 0:
@@ -276,7 +276,7 @@ class ModuleTraining:
         return score
 
     @torch.no_grad()
-    def _mean_loss(self, source: Source) -> float:
+    def _mean_loss(self, source: BatchSource) -> float:
         self.net.eval()
         self.criterion.eval()
         total, rows = 0.0, 0
@@ -290,7 +290,7 @@ class ModuleTraining:
         return total / rows
 
     @torch.no_grad()
-    def _evidence(self, source: Source) -> float:
+    def _evidence(self, source: BatchSource) -> float:
         """Return minus the validation rows' mean log evidence, after one round of learning their noise scale."""
         self.net.eval()
         predictions, sets, densities = [], [], [NOTHING]
