@@ -164,7 +164,7 @@ class Huber(Loss, name="huber"):
 
     def encode(self) -> tuple[float, ...]:
         """Check the parameters and return delta."""
-        return (check_number("Huber's delta", self.delta, low=0.0, open_low=True),)
+        return (check_number("delta", self.delta, low=0.0, open_low=True),)
 
     @staticmethod
     def torch_value(prediction: Any, value: Any, delta: Any) -> Any:

@@ -121,9 +121,9 @@ class Posterior(Weighting, name="posterior"):
     def encode(self) -> WeightingCode:
         """Check the parameters and return what the formula has to know."""
         family = NOISES[check_choice("noise", self.noise, NOISES)].code
-        degrees = check_number("Posterior's degrees", self.degrees, low=0.0, open_low=True)
+        degrees = check_number("degrees", self.degrees, low=0.0, open_low=True)
         check_false_labels(self.false_labels)
-        check_choice("Posterior's scale", self.scale, ("common", "row"))
+        check_choice("scale", self.scale, ("common", "row"))
         learned = isinstance(self.missing_truth, str)
         if learned and self.missing_truth != "learned":
             raise ParameterError(f"missing_truth must be a share of the rows or 'learned', got {self.missing_truth!r}.")

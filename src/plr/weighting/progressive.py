@@ -41,8 +41,8 @@ class Progressive(Weighting, name="progressive"):
 
     def encode(self) -> WeightingCode:
         """Check the parameters and return what the formula has to know."""
-        beta1 = check_number("Progressive's beta1", self.beta1, low=0.0, open_low=True)
-        beta2 = check_number("Progressive's beta2", self.beta2, low=0.0, high=1e100)
+        beta1 = check_number("beta1", self.beta1, low=0.0, open_low=True)
+        beta2 = check_number("beta2", self.beta2, low=0.0, high=1e100)
         return WeightingCode((beta1, beta2), even=beta2 == 0.0, by_vectors=beta1 == 0.5)
 
     @staticmethod
