@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plr.paper import Progress, Protocol, count_fits, expand, get_preset, run_benchmark
+from plr.paper import Protocol, RunProgress, count_fits, expand, get_preset, run_benchmark
 from plr.paper.problems import Workbench
 from plr.paper.stacked import Layers, StackedFit, fused, plain, train_stack
 from plr.paper.stacked.orders import draw_orders
@@ -65,7 +65,7 @@ def run_preset(protocol: Protocol, out: Path, data_home: Path | None) -> dict[st
         run_benchmark(replace(protocol, epochs=1, trials=1), folder, device="cuda", data_home=data_home)
     lines: list[str] = []
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: RunProgress) -> None:
         lines.append(f"{progress.seconds:.1f} s: {progress.done} of {progress.total} cells")
 
     began = time.perf_counter()

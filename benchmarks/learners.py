@@ -28,11 +28,12 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from plr import PartialLabelRegressor
 from plr.learners import Module, Refit
-from plr.paper.execution import Fit, Problem
+from plr.paper.execution import Fit
 from plr.paper.figures import require_matplotlib, to_png
 from plr.paper.methods import METHODS, CustomFit, Method
+from plr.paper.problems import BenchmarkProblem
 from plr.paper.protocol import PRESETS, Protocol
-from plr.paper.runner import Progress, run_benchmark
+from plr.paper.runner import RunProgress, run_benchmark
 from plr.paper.selection import EPOCH_RULES
 from plr.paper.store import Store
 from record import write_record
@@ -65,7 +66,9 @@ LEARNERS: dict[str, Callable[[], object]] = {
 def fitter(make: Callable[[], object], weighting: str) -> CustomFit:
     """Return what the benchmark calls to fit a learner with a weighting."""
 
-    def fit(problem: Problem, _setting: object, _protocol: object, seed: int, check: Callable[[], None]) -> list[Fit]:
+    def fit(
+        problem: BenchmarkProblem, _setting: object, _protocol: object, seed: int, check: Callable[[], None]
+    ) -> list[Fit]:
         chosen = "average" if weighting == SUPERVISED else weighting
         model = PartialLabelRegressor(learner=make(), weighting=chosen, random_state=seed % 2**31, n_jobs=1)
         model.fit(problem.train.X, problem.train.S, callback=lambda *_: check())
@@ -89,7 +92,7 @@ def install() -> tuple[str, ...]:
     return tuple(names)
 
 
-def tell(progress: Progress) -> None:
+def tell(progress: RunProgress) -> None:
     sys.stderr.write(
         f"\r{progress.done} of {progress.total} cells, {progress.failed} failed, {progress.seconds:.0f} s "
     )

@@ -11,7 +11,7 @@ import torch
 
 from plr.candidates import CandidateSets
 from plr.losses import Loss
-from plr.network.beginnings import initial_parameters
+from plr.network.initialisation import initial_parameters
 from plr.network.network import NetworkSettings, kernel_sets, train_network
 from plr.weighting import Rule, Weighting
 

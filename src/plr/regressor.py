@@ -296,6 +296,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.feature_names_in_ = np.array(names, dtype=object)
         self.columns_ = columns
         self.start_weights_ = self._out_of_fold = self._row_digests = None
+        if hasattr(self, "candidate_probabilities_"):
+            del self.candidate_probabilities_
         self._training = self._given = self._identified = None
         self.calibration_ = calibration
         self._take(diagnosis)

@@ -135,7 +135,7 @@ def test_most_doubtful_rows_of_all_files(run, folder):
     done = json.loads(run("identify", "m.plr", "in", "--doubtful", 3, "--json")[0])
     assert done["row"] == read_table(folder / "one.parquet")["row"].to_pylist()[:3]
     _, err = run("identify", "m.plr", "in", "--doubtful", 3, "-o", "out", code=2)
-    assert "--doubtful writes one table; let -o name a file" in err
+    assert "--doubtful writes one table; name a file with --out" in err
 
 
 def test_doubtful_rows_are_kept_whatever_the_batches(run, folder, monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from plr.losses import Absolute, Huber, Squared
-from plr.network.beginnings import initial_parameters
+from plr.network.initialisation import initial_parameters
 from plr.paper.stacked import Layers, StackedFit, ValidationRows
 from plr.weighting import Average, Identify, Posterior, Progressive
 

@@ -191,3 +191,74 @@ def test_what_is_no_table(model):
         plr.TableModel().predict({"x": [1.0]})
     with pytest.raises(ParameterError, match="not both"):
         TableModel(PartialLabelRegressor(), learner="linear")
+
+
+def test_answers_of_another_model_are_not_kept(model, table, tmp_path):
+    """A folder of answers is resumed for the model that began it, and for no other."""
+    data, out = as_folder(table, tmp_path), tmp_path / "out"
+    model.write_predictions(data, out)
+    assert model.write_predictions(data, out).files_skipped == 3
+    other = TableModel(learner="linear", loss="absolute", random_state=0).fit(table, target="price", truth="true")
+    with pytest.raises(ParameterError, match="was made by another model"):
+        other.write_predictions(data, out)
+
+
+@pytest.mark.parametrize("target", [None, [], ""])
+def test_a_target_is_needed(table, target):
+    with pytest.raises(ParameterError) as refused:
+        TableModel(learner="linear").fit(table, target=target)
+    assert refused.value.parameter == "target"
+
+
+def test_the_scratch_folder_may_be_a_text(table, tmp_path):
+    data = as_folder(table, tmp_path)
+    fitted = TableModel(learner="linear", random_state=0).fit(
+        data, target="price", truth="true", in_batches=True, scratch=str(tmp_path / "scratch")
+    )
+    assert fitted.predict(table).shape == (ROWS,)
+
+
+def test_options_of_given_rows_are_refused_for_those_of_training(model, tmp_path):
+    with pytest.raises(ParameterError, match="doubtful, cells, target and prior"):
+        model.write_identified(None, tmp_path / "out.csv", doubtful=2)
+
+
+@pytest.mark.parametrize("kind", ["texts", "categories"])
+def test_texts_of_polars(table, tmp_path, kind):
+    """Polars hands its texts over as string views, for which Arrow lacks much."""
+    pl = pytest.importorskip("polars")
+    texts = ["|".join(map(str, row)) for row in table["price"].to_pylist()]
+    frame = pl.from_arrow(table.set_column(3, "price", pa.array(texts)))
+    if kind == "categories":
+        frame = frame.with_columns(pl.col("district").cast(pl.Categorical))
+    model = TableModel(learner="linear", random_state=0).fit(frame, target="price", truth="true")
+    assert model.identify(frame).num_rows == ROWS
+    model.write_predictions(frame, tmp_path / "out.csv")
+    frame.write_ipc(tmp_path / "t.feather")
+    np.testing.assert_allclose(model.predict(tmp_path / "t.feather"), model.predict(frame))
+
+
+@pytest.mark.parametrize("regressor", ["linear", 3])
+def test_what_is_no_regressor_is_refused(regressor):
+    with pytest.raises(ParameterError) as refused:
+        TableModel(regressor)
+    assert refused.value.parameter == "regressor"
+
+
+def test_mistakes_are_errors_of_plr(model, table, tmp_path):
+    with pytest.raises(ParameterError, match="did you mean 'learner'"):
+        TableModel(lerner="linear")
+    for target in (6, table["price"]):
+        with pytest.raises(ParameterError, match="given by name"):
+            TableModel(learner="linear").fit(table, target=target)
+    with pytest.raises(ParameterError) as refused:
+        model.write_identified(table, tmp_path / "out.csv", doubtful=0)
+    assert refused.value.parameter == "doubtful"
+    with pytest.raises(NotFittedError, match="not fitted"):
+        TableModel().identify()
+
+
+def test_others_may_read_a_model_file_as_they_may_other_files(model, tmp_path):
+    (tmp_path / "other").touch()
+    model.save(tmp_path / "m.plr")
+    assert (tmp_path / "m.plr").stat().st_mode == (tmp_path / "other").stat().st_mode

@@ -27,7 +27,7 @@ _DATABASE = b"SQLite format 3\0"
 
 
 def is_model(path: Path) -> bool:
-    """Whether a path names a model file rather than the results of a benchmark: model files are ZIPs."""
+    """Whether a path names a model file rather than the results of a benchmark."""
     from plr.errors import DataError, ParameterError
 
     if path.suffix == ".plr" and not path.is_dir():
@@ -39,7 +39,8 @@ def is_model(path: Path) -> bool:
             begin = file.read(len(_DATABASE))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from error
-    if not begin.startswith(b"PK") and begin != _DATABASE:
+    # A model file begins with the length of its header and a brace; those of earlier formats with "PK".
+    if begin[8:9] != b"{" and not begin.startswith(b"PK") and begin != _DATABASE:
         raise ParameterError(
             f"{path} is neither a model file nor a folder of benchmark results; for a table: "
             f"plr report MODEL --data {path}"

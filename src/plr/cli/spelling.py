@@ -12,6 +12,7 @@ __all__ = ["spell_parameter"]
 
 # Parameters whose option has another name.
 _OTHER_NAMES = {
+    "columns": "target",
     "coverage": "interval",
     "n_jobs": "jobs",
     "random_state": "seed",

@@ -34,7 +34,7 @@ from plr.network._training import (
     TrainingPlan,
     train,
 )
-from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
+from plr.network.initialisation import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import NOTHING, Rule, frozen
 

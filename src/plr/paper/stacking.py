@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.errors import DependencyError, DivergenceError, ParameterError
 from plr.losses import get_loss
-from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
+from plr.network.initialisation import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.paper.execution import Fit, diverged_fits, make_fit, training_seed
 from plr.paper.grid import Cell
 from plr.paper.methods import Setting, get_method, get_model

@@ -223,7 +223,10 @@ def write_file(
         raise ModelFileError(f"The model has more arrays, {len(content):,}, than a model file may have.")
     with _temporary(path) as temporary:
         temporary.touch(exist_ok=False)
+        allowed = temporary.stat().st_mode
         save_file(content, temporary, {"plr": digest_of(content[MANIFEST])})
+        # safetensors lets nobody else read what it writes.
+        temporary.chmod(allowed)
         _sync(temporary)
         temporary.replace(path)
         # Not every system can bring a name to the disk.

@@ -144,7 +144,9 @@ def _fitted_to_noise(regressor: Any) -> Any:
 
 def _check_class(model: Any) -> None:
     if not isinstance(model, PartialLabelRegressor):
-        raise ParameterError(f"model must be a fitted PartialLabelRegressor, got {type(model).__name__}.")
+        raise ParameterError(
+            f"model must be a fitted PartialLabelRegressor, got {type(model).__name__}; a TableModel has a method save."
+        )
     if type(model) is not PartialLabelRegressor:
         raise ModelFileError(
             f"{type(model).__name__} is a class of its own, and model files hold no code; save a PartialLabelRegressor."

@@ -143,6 +143,7 @@ class TableSource(Source):
         texts: pa.Table | None = None,
         row_by_row: bool = False,
     ) -> None:
+        table = _without_views(table)
         self.table, self.texts = table, texts
         self.path = Path(path)
         self.schema = table.schema
@@ -198,6 +199,26 @@ def changed_file(path: Path) -> DataError:
     return DataError(f"{path} changed since it was first looked at; wait until it is complete, and try again.")
 
 
+def _without_views(table: pa.Table) -> pa.Table:
+    """Return a table whose texts are plain strings: Arrow cannot yet take, filter or write string views."""
+    for place, field in enumerate(table.schema):
+        column, kind = table.column(place), field.type
+        if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
+            chunks = [
+                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.large_string()))
+                for chunk in column.chunks
+            ]
+            column = pa.chunked_array(chunks, pa.dictionary(kind.index_type, pa.large_string()))
+        elif pa.types.is_string_view(kind):
+            column = column.cast(pa.large_string())
+        elif (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_string_view(kind.value_type):
+            column = column.cast(pa.large_list(pa.large_string()))
+        else:
+            continue
+        table = table.set_column(place, field.name, column)
+    return table
+
+
 def _to_arrow(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame
@@ -210,5 +231,5 @@ def _to_arrow(frame: Any) -> pa.Table:
         return pa.table(frame)
     raise ParameterError(
         f"A table is a path, or a frame whose columns have names (pandas, Polars, Arrow), not {type(frame).__name__}; "
-        "for arrays there is PartialLabelRegressor."
+        + ("collect() it first." if hasattr(frame, "collect") else "for arrays there is PartialLabelRegressor.")
     )

@@ -14,7 +14,7 @@ Sums give scaling and encoding exactly. What needs rows, not sums, has a sample;
 the noise scale, intervals and the best epoch, has rows that are held out. Both numbers are fixed and reported.
 
 The same training runs in this process or on a Ray cluster, which maps parts of the folder over tasks and hands the
-training to Ray Train. Workers read their lanes through Ray Data, one block for each round. Checkpoints are arrays
+training to Ray Train. Workers read their lanes from the copy on the disk, which they share. Checkpoints are arrays
 without code. An error of the training itself is written down by the worker, since Ray would only try it again; a death
 is not.
 """

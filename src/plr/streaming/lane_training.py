@@ -21,7 +21,7 @@ from plr.network._optimizers import OPTIMIZERS
 from plr.network._passes import Layout
 from plr.network._stages import get_stages
 from plr.network._training import BY_LOSS, CONSTANT, COSINE
-from plr.network.beginnings import NO_SCORE, PARAMETERS, diverged, initial_parameters
+from plr.network.initialisation import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.network.network import SCALAR_HEAD, Network, NetworkSettings, _aligned
 from plr.noise import fit_noise
 from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, step_on, take_step, train_steps

@@ -199,13 +199,17 @@ def fit_table(
     intervals: bool = True,
     identify: bool = False,
     in_batches: bool | None = None,
-    scratch: Path | None = None,
+    scratch: str | os.PathLike[str] | None = None,
     engine: Engine | None = None,
     check: Callable[[Prepared], None] | None = None,
     save: Callable[[FitSummary], object] | None = None,
     front: FrontEnd = PYTHON,
 ) -> FitSummary:
     """Fit a regressor to a table, in place; the parameters are those of `plr.TableModel.fit`."""
+    if not asked.get("target"):
+        raise ParameterError(
+            "{parameter} must name the column of candidate sets, or several columns.", parameter="target"
+        )
     folder = open_in_batches(data, regressor.learner, in_batches, front)
     if folder is not None:
         if identify:
@@ -218,6 +222,7 @@ def fit_table(
         with ExitStack() as stack:
             if scratch is None:
                 scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plr-"))) / "fit"
+            scratch = Path(scratch)
             return _fit_in_batches(regressor, folder, asked, drop_empty, intervals, scratch, engine, check, save, front)
     if scratch is not None:
         raise ParameterError(

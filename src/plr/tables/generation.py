@@ -69,7 +69,8 @@ def generate_table(
     if isinstance(source, Folder):
         if any(target in dict(file.keys) for file in source.files) and is_folder_output(out):
             raise ParameterError(
-                f"{target!r} is told by names of folders, which cannot hold candidates; let -o name a file."
+                f"{target!r} comes from the names of folders, which cannot hold candidates; name a file with "
+                f"{front.option('out')}."
             )
         given = {name: value for name, value in settings.items() if name != "random_state"}
         with front.working("Looking at the labels") as tell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from plr._parameters import check_integer
 from plr.columns.features import Features
-from plr.errors import EmptySetError, NotFittedError, ParameterError
+from plr.errors import EmptySetError, NotFittedError, ParameterError, unknown_name
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
 from plr.sources.folder import open_source
@@ -92,6 +94,17 @@ class TableModel:
     def __init__(self, regressor: PartialLabelRegressor | None = None, **parameters: Any) -> None:
         if regressor is not None and parameters:
             raise ParameterError("Give a regressor, or parameters for a new one, not both.")
+        if regressor is not None and not isinstance(regressor, PartialLabelRegressor):
+            raise ParameterError(
+                f"regressor must be a PartialLabelRegressor, got {regressor!r}; parameters of a new one are given by "
+                "name, such as TableModel(learner='linear').",
+                parameter="regressor",
+                value=regressor,
+            )
+        known = PartialLabelRegressor._get_param_names()
+        for name in parameters:
+            if name not in known:
+                raise unknown_name("parameter", name, known)
         self.regressor = PartialLabelRegressor(**parameters) if regressor is None else regressor
         self.features: Features | None = None
         self.target: tuple[str, ...] = ()
@@ -100,6 +113,8 @@ class TableModel:
         self.description: dict[str, Any] = {}
         self.path: Path | None = None
         self.summary: FitSummary | None = None
+        # Drawn anew by every fit.
+        self._token = secrets.token_hex(16)
 
     def __repr__(self) -> str:
         return f"TableModel({self.regressor!r})"
@@ -143,7 +158,7 @@ class TableModel:
         intervals: bool = True,
         identify: bool = False,
         in_batches: bool | None = None,
-        scratch: Path | None = None,
+        scratch: str | os.PathLike[str] | None = None,
         engine: Engine | None = None,
         options: Mapping[str, Any] | None = None,
         check: Callable[[Prepared], None] | None = None,
@@ -215,7 +230,7 @@ class TableModel:
         self.features, self.target, self.aside = fitted.features, tuple(roles.target), tuple(roles.aside)
         self.truth = roles.truth[0] if roles.truth else None
         self.description = {**fitted.describe(), "options": dict(options or {})}
-        self.path, self.summary = None, fitted
+        self.path, self.summary, self._token = None, fitted, secrets.token_hex(16)
         return self
 
     def predict(self, data: Any) -> Floats:
@@ -249,8 +264,9 @@ class TableModel:
         -------
         ndarray of shape (n, 2)
         """
+        self._check_intervals(PYTHON)
         source = open_source(data)
-        reader = RowReader(self._fitted(), source)
+        reader = RowReader(self, source)
         parts = [
             self.regressor.predict_interval(reader.read_batch(batch), coverage, method) for batch in source.batches()
         ]
@@ -372,11 +388,8 @@ class TableModel:
             raise ParameterError(
                 f"{front.option('interval')} must be above 0 and below 1, such as 0.9; got {interval:g}."
             )
-        if interval is not None and self._fitted().regressor.calibration_ is None:
-            raise NotFittedError(
-                f"{self.name} cannot give intervals, since it was fitted without; fit it again with intervals, or call "
-                "calibrate() before it is saved."
-            )
+        if interval is not None:
+            self._check_intervals(front)
         source = open_source(data)
         names = [prefix + name for name in ("prediction", *(("lower", "upper") if interval is not None else ()))]
         fields = [pa.field(name, pa.float64()) for name in names]
@@ -420,11 +433,15 @@ class TableModel:
             Write only this many rows, the most doubtful first, each with its number.
         """
         if data is None:
+            if doubtful is not None or cells or target is not None or prior is not None:
+                raise ParameterError("doubtful, cells, target and prior are for rows that are given; leave them out.")
             found = self._training_rows()
             output = open_identified(found.source, out, self.target, prefix, front=front)
             new = {prefix + name: column.combine_chunks() for name, column in _named_columns(self.identify())}
             return output.map("Writing", lambda _: (new, {}))
         source = open_source(data)
+        if doubtful is not None:
+            check_integer("doubtful", doubtful, low=1)
         columns = _Identifying(self._fitted(), source, target, prior, front, numbered=doubtful is not None)
         made = self._made("identify", source, {"target": columns.target, "prior": columns.prior, "prefix": prefix})
         written, numbered = not cells or out is not None, doubtful is not None
@@ -433,7 +450,8 @@ class TableModel:
         )
         if doubtful is not None and output.is_folder:
             raise ParameterError(
-                f"{front.option('doubtful')} writes one table; let -o name a file, such as {out}.parquet."
+                f"{front.option('doubtful')} writes one table; name a file with {front.option('out')}, such as "
+                f"{out}.parquet."
             )
 
         def named(batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
@@ -517,11 +535,19 @@ class TableModel:
         digest = self.description.get("digest")
         return isinstance(digest, str) and isinstance(X, pa.Table) and table_digest(X, sets) == digest
 
+    def _check_intervals(self, front: FrontEnd) -> None:
+        if self._fitted().regressor.calibration_ is None and self.regressor._training is None:
+            raise NotFittedError(
+                f"{self.name} cannot give intervals, since it was fitted with {front.option('intervals', False)}; fit "
+                "it again without that."
+            )
+
     def _fitted(self) -> TableModel:
         self.regressor._check_fitted()
         return self
 
     def _training_rows(self) -> FitSummary:
+        self._fitted()
         if self.summary is None or self.summary.sets is None:
             raise NotFittedError(
                 "The training rows are not kept with a model that was loaded or fitted in batches; give the rows."
@@ -530,7 +556,11 @@ class TableModel:
 
     def _made(self, verb: str, source: Source, options: Mapping[str, Any]) -> dict[str, Any]:
         read = {**options, "read": what_is_read(source)}
-        return {"verb": verb, "model": digest_of(self.path) if source.in_batches else None, "options": read}
+        return {"verb": verb, "model": self._identity() if source.in_batches else None, "options": read}
+
+    def _identity(self) -> str:
+        """Return a text that tells this model's answers from those of others."""
+        return self._token if self.path is None else digest_of(self.path)
 
     def _tell(self, done: Done, reader: RowReader, front: FrontEnd) -> None:
         """Say what was ignored or mended, unless nothing was read."""

@@ -62,6 +62,10 @@ def split_columns(named: str | Sequence[str] | None, known: Sequence[str], sourc
     """
     if named is None:
         return []
+    if not isinstance(named, str) and not (
+        isinstance(named, Sequence) and all(isinstance(name, str) for name in named)
+    ):
+        raise ParameterError(f"Columns are given by name, as a text or a list of texts; got {type(named).__name__}.")
     if isinstance(named, str):
         if named in known:
             return [named]

@@ -240,10 +240,8 @@ class TableOutput:
         write_pieces(whole, made_of(whole, lambda batch: Made(batch.table, {})), self.schema, output)
 
 
-def digest_of(path: Path | None) -> str | None:
-    """Return a digest of a file, None where there is none."""
-    if path is None:
-        return None
+def digest_of(path: Path) -> str:
+    """Return a digest of a file."""
     with path.expanduser().open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

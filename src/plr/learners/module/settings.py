@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from plr._parameters import check_choice, check_integer, check_number
 from plr.errors import ParameterError
-from plr.learners.module.left_out import check_complete
+from plr.learners.module.missing_code import check_complete
 
 if TYPE_CHECKING:
     from plr.learners.module.learner import Module
