@@ -115,7 +115,7 @@ def test_without_an_output_rows_go_to_stdout_as_csv(run, folder, verb):
     one, _ = run(verb, "m.plr", "all.parquet")
     assert folded == one
     _, err = run(verb, "m.plr", "in", "--json", code=2)
-    assert "too many for one JSON object; name an output with --out" in err
+    assert "is read in batches, whose rows are not kept in memory; name an output with --out" in err
 
 
 def test_what_is_told_to_programs(run, folder):
@@ -165,7 +165,7 @@ def test_evaluation_is_that_of_one_table(run, folder, monkeypatch):
 def test_check_looks_at_a_sample(run, folder, monkeypatch):
     _, err = run("check", "in", "--target", "y", "--truth", "true", code=2)
     assert "the first in data row 1099 of a.parquet, counted from 0; fill them in" in err
-    monkeypatch.setattr("plr.cli.check._SAMPLE", 1_000)
+    monkeypatch.setattr("plr.tables.fit_table._LOOKED_AT", 1_000)
     out, err = run("check", "in", "--target", "y", "--truth", "true", "--drop-empty")
     assert "Looked at a sample: 1,000 of 3,000 rows" in err
     assert "Fine: a model can learn from this data." in out
@@ -239,7 +239,7 @@ class TestErrors:
         assert not (folder / "out.parquet").exists()
 
     def test_features_that_cannot_be_used_are_named_with_file_and_row(self, run, folder, monkeypatch):
-        monkeypatch.setattr("plr.tables.rows._LOOKED_AT", 10)
+        monkeypatch.setattr("plr.tables.row_reader._LOOKED_AT", 10)
         table = read_table(folder / "all.parquet")
         x = table["x"].to_numpy().copy()
         x[2_999] = np.inf
@@ -260,7 +260,7 @@ class TestErrors:
         assert not (folder / "out").exists()
 
     def test_damaged_file_leaves_what_was_finished_before_it(self, run, folder, monkeypatch):
-        monkeypatch.setattr("plr.tables.rows._LOOKED_AT", 1)
+        monkeypatch.setattr("plr.tables.row_reader._LOOKED_AT", 1)
         write_folder(folder / "bad", read_table(folder / "all.parquet"), use_dictionary=False)
         path = folder / "bad" / "sub" / "d.parquet"
         whole = path.read_bytes()
@@ -410,12 +410,12 @@ class TestGenerate:
 
 BOUNDED = """
     import sys
-    from pathlib import Path
-    from plr.cli.predict import predict
+    from plr import load_model
     from plr.memory import peak_memory
-    predict(Path("m.plr"), Path("small"), Path("out.parquet"))
+    model = load_model("m.plr")
+    model.write_predictions("small", "out.parquet")
     before = peak_memory()
-    _, done = predict(Path("m.plr"), Path("large"), Path("out.parquet"))
+    done = model.write_predictions("large", "out.parquet")
     print(done.rows, peak_memory() - before)
 """
 

@@ -14,22 +14,21 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import numpy as np
+import pyarrow as pa
 
-    from plr.tables.fitting import Prepared
+from plr.columns.features import Features
+from plr.errors import DataNotFoundError, FeatureError, ParameterError, PlrError, unknown_name
+from plr.front_end import listed
 
-__all__ = ["check_numbers", "read_module", "short_name", "try_module", "where_code_is"]
-
-_NAMED, _LONGEST_NAME = 8, 200
+__all__ = ["check_numbers", "read_module", "short_name", "try_module"]
 
 
 def read_module(named: str) -> Any:
     """Import what ``--module`` names: a torch module, or a function or class that makes one."""
     import plr.torch  # noqa: F401  says which extra to install where there is no PyTorch
-    from plr.errors import ParameterError, unknown_name
 
     where, _, name = named.rpartition(":")
     if not where or not name.isidentifier():
@@ -47,16 +46,6 @@ def read_module(named: str) -> Any:
     return found
 
 
-def where_code_is(path: Path) -> str | None:
-    """Return where a model file says the code of its torch module is, for a message alone; None where it does not."""
-    from plr.persistence import read_manifest
-
-    written = (read_manifest(path).get("extra") or {}).get("table")
-    options = written.get("options") if isinstance(written, dict) else None
-    told = options.get("module") if isinstance(options, dict) else None
-    return told if isinstance(told, str) and told.isprintable() and len(told) <= _LONGEST_NAME else None
-
-
 def short_name(named: str) -> str:
     """Return what a model file remembers of ``--module``, for messages only: no folder.
 
@@ -71,12 +60,11 @@ def try_module(module: Any, named: str, features: int, device: str = "auto") -> 
     """Make the module and give it two rows of zeros: what is wrong with it is told before anything is trained."""
     import torch
 
-    from plr.errors import ParameterError, PlrError
     from plr.learners.module.factories import check_trainable, exclusive, make_module
     from plr.learners.module.forward import call_module, find_device, float_type
 
     place = find_device(device)
-    with exclusive(place, None), torch.no_grad(), _prints_on_stderr():
+    with exclusive(place, None), torch.no_grad(), contextlib.redirect_stdout(sys.stderr):
         try:
             net = make_module(module, features).to(place).eval()
             rows = torch.zeros(2, features, dtype=float_type(net), device=place)
@@ -90,38 +78,27 @@ def try_module(module: Any, named: str, features: int, device: str = "auto") -> 
             ) from error
 
 
-def check_numbers(ready: Prepared) -> None:
+def check_numbers(source: object, features: Features, X: pa.Table | None) -> None:
     """Refuse training features that a torch module cannot take: categories, and columns with gaps."""
-    from plr.errors import FeatureError
-
-    used, X = ready.features.used, ready.X
-    categories = [column.name for column in used if column.kind == "category"]
+    categories = [column.name for column in features.used if column.kind == "category"]
     gaps = []
     if X is not None:
-        gaps = [column.name for column in used if column.kind != "category" and _has_gaps(X, column.features)]
+        others = [column for column in features.used if column.kind != "category"]
+        gaps = [column.name for column in others if np.isnan([np.asarray(X[name]) for name in column.features]).any()]
     if not categories and not gaps:
         return
-    told = [f"{_listed(names)} {what}" for names, what in ((categories, "categories"), (gaps, "gaps")) if names]
+    told = [
+        f"{listed(list(map(repr, names)))} {'have' if len(names) > 1 else 'has'} {what}"
+        for names, what in ((categories, "categories"), (gaps, "gaps"))
+        if names
+    ]
     raise FeatureError(
-        f"{ready.source}: --learner module takes numbers alone, but {' and '.join(told)}; leave out what it cannot "
+        f"{source}: --learner module takes numbers alone, but {' and '.join(told)}; leave out what it cannot "
         f"take with --ignore {','.join([*categories, *gaps])}, or use --learner mlp."
     )
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    return f"{shown} {'have' if len(names) > 1 else 'has'}"
-
-
-def _has_gaps(X: pa.Table, names: tuple[str, ...]) -> bool:
-    import numpy as np
-
-    return any(bool(np.isnan(np.asarray(X[name], dtype=np.float64)).any()) for name in names)
-
-
 def _import_file(path: Path, named: str) -> ModuleType:
-    from plr.errors import DataNotFoundError, ParameterError
-
     if not path.is_file():
         raise DataNotFoundError(f"--module {named}: there is no file {path}.")
     path = path.resolve()
@@ -139,8 +116,6 @@ def _import_file(path: Path, named: str) -> ModuleType:
 
 
 def _import_package(name: str, named: str) -> ModuleType:
-    from plr.errors import DataNotFoundError
-
     _make_findable(Path.cwd())
     with _import_errors(named, name, ""):
         try:
@@ -161,18 +136,10 @@ def _make_findable(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _prints_on_stderr() -> Iterator[None]:
-    """Keep what code of others prints out of the results."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
-
-
-@contextlib.contextmanager
 def _import_errors(named: str, what: str, file: str) -> Iterator[None]:
-    from plr.errors import ParameterError, PlrError
-
     try:
-        with _prints_on_stderr():
+        # What code of others prints is no result.
+        with contextlib.redirect_stdout(sys.stderr):
             yield
     except PlrError:
         raise
@@ -192,30 +159,31 @@ def _last_line(error: BaseException) -> str:
 
 
 def _is_offered(value: Any, code: ModuleType) -> bool:
-    import torch
+    """Whether a value in some code may have been meant: a torch module, or a function or class of its own for one."""
+    from torch.nn import Module
 
-    made_there = getattr(value, "__module__", None) == code.__name__ and not isinstance(value, type | torch.nn.Module)
-    is_class = isinstance(value, type) and issubclass(value, torch.nn.Module) and value.__module__ == code.__name__
-    return isinstance(value, torch.nn.Module) or is_class or (made_there and callable(value))
+    if isinstance(value, Module):
+        return True
+    if getattr(value, "__module__", None) != code.__name__:
+        return False
+    return issubclass(value, Module) if isinstance(value, type) else callable(value)
 
 
 def _check_kind(found: Any, named: str) -> None:
-    import torch
+    from torch.nn import Module
 
-    from plr.errors import ParameterError
     from plr.learners.module.factories import required_arguments
 
-    expected = (
-        "name a torch module, or a function or class that makes one, called without arguments or with the number of"
-    )
-    if isinstance(found, torch.nn.Module):
+    if isinstance(found, Module):
         return
     if not callable(found) or inspect.ismodule(found):
-        raise ParameterError(f"--module {named} is {_article(type(found).__name__)}; {expected} features.")
-    needed = required_arguments(found)
-    if needed > 1:
-        raise ParameterError(f"--module {named} needs {needed} arguments; {expected} features.")
-
-
-def _article(word: str) -> str:
-    return f"{'an' if word[0].lower() in 'aeiou' else 'a'} {word}"
+        kind = type(found).__name__
+        problem = f"is {'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
+    elif required_arguments(found) > 1:
+        problem = f"needs {required_arguments(found)} arguments"
+    else:
+        return
+    raise ParameterError(
+        f"--module {named} {problem}; name a torch module, or a function or class that makes one, called without "
+        "arguments or with the number of features."
+    )

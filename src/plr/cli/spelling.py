@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from plr.errors import PlrError
+from plr.errors import PlrError
 
-__all__ = ["spell_parameter"]
+__all__ = ["spell_option", "spell_parameter"]
 
 # Parameters whose option has another name.
 _OTHER_NAMES = {
     "columns": "target",
     "coverage": "interval",
+    "identify": "identified",
+    "in_batches": "stream",
     "n_jobs": "jobs",
     "random_state": "seed",
     "sample_weight": "weights",
     "trusted": "trust",
 }
+
+
+def spell_option(name: str, value: object = None) -> str:
+    """Return the option that sets a parameter, and a value for it.
+
+    >>> spell_option("truth", "y"), spell_option("in_batches", False), spell_option("drop_empty", True)
+    ('--truth y', '--no-stream', '--drop-empty')
+    """
+    option = _OTHER_NAMES.get(name, name).replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{option}" if value else f"--no-{option}"
+    return f"--{option}" if value is None else f"--{option} {value}"
 
 
 def spell_parameter(error: PlrError, options: Iterable[Any]) -> None:
@@ -28,9 +41,8 @@ def spell_parameter(error: PlrError, options: Iterable[Any]) -> None:
     """
     if error.parameter is None or not error.parameter.isidentifier():
         return
-    spellings = {option.name: option.opts[0] for option in options if option.opts[0].startswith("--")}
-    name = _OTHER_NAMES.get(error.parameter, error.parameter)
-    if name in spellings:
-        error.parameter = spellings[name]
-    elif "option" in spellings:
-        error.parameter = f"{spellings['option']} {error.parameter}"
+    known = {option.opts[0] for option in options}
+    if spell_option(error.parameter) in known:
+        error.parameter = spell_option(error.parameter)
+    elif "--option" in known:
+        error.parameter = f"--option {error.parameter}"

@@ -1,4 +1,4 @@
-"""Dates and times of day as numbers."""
+"""Dates as numbers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["PARTS", "date_parts", "has_clock", "is_date", "seconds", "to_timestamp"]
+__all__ = ["PARTS", "date_parts", "floats", "to_timestamp"]
 
 Floats = NDArray[np.float64]
 
-_DAY = 86_400.0
 
-
-def is_date(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds dates or timestamps."""
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
-
-
-def has_clock(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds times of day or lengths of time."""
-    return bool(pa.types.is_time(kind) or pa.types.is_duration(kind))
+def floats(cells: pa.ChunkedArray) -> Floats:
+    """Return cells as numbers, NaN where missing."""
+    return np.array(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def to_timestamp(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -33,27 +26,8 @@ def to_timestamp(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.timestamp("us"), safe=False)
 
 
-def seconds(column: pa.ChunkedArray) -> Floats:
-    """Return times of day or lengths of time in seconds.
-
-    >>> import datetime
-    >>> seconds(pa.chunked_array([[datetime.time(0, 1, 30)]]))
-    array([90.])
-    """
-    if pa.types.is_time32(column.type):
-        unit, whole = column.type.unit, column.cast(pa.int32()).cast(pa.int64())
-    else:
-        unit, whole = column.type.unit, column.cast(pa.int64())
-    scale = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
-    return _floats(whole) / scale
-
-
-def _floats(column: pa.ChunkedArray) -> Floats:
-    return np.array(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
 def _days(times: pa.ChunkedArray) -> Floats:
-    return _floats(times.cast(pa.int64())) / 1e6 / _DAY
+    return floats(times.cast(pa.int64())) / 1e6 / 86_400.0
 
 
 def _hour(times: pa.ChunkedArray) -> Floats:
@@ -62,8 +36,8 @@ def _hour(times: pa.ChunkedArray) -> Floats:
 
 PARTS: dict[str, Callable[[pa.ChunkedArray], Floats]] = {
     "days": _days,
-    "day of year": lambda times: _floats(pc.day_of_year(times)),
-    "weekday": lambda times: _floats(pc.day_of_week(times)),
+    "day of year": lambda times: floats(pc.day_of_year(times)),
+    "weekday": lambda times: floats(pc.day_of_week(times)),
     "hour": _hour,
 }
 """What becomes of a date: days since 1970, the day of the year, the weekday (Monday is 0) and the hour."""
