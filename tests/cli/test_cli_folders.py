@@ -110,12 +110,15 @@ def test_folder_gets_the_answers_of_one_table(run, folder, verb, out):
 
 
 @pytest.mark.parametrize("verb", ["predict", "identify"])
-def test_without_an_output_rows_go_to_stdout_as_csv(run, folder, verb):
+def test_without_an_output_rows_go_to_stdout_as_csv(run, folder, verb, monkeypatch):
     folded, _ = run(verb, "m.plr", "in")
     one, _ = run(verb, "m.plr", "all.parquet")
     assert folded == one
+    folded, one = (json.loads(run(verb, "m.plr", data, "--json")[0]) for data in ("in", "all.parquet"))
+    assert {name: folded[name] for name in one} == one
+    monkeypatch.setattr("plr.tables.output._MOST_COLLECTED", ROWS - 1)
     _, err = run(verb, "m.plr", "in", "--json", code=2)
-    assert "is read in batches, whose rows are not kept in memory; name an output with --out" in err
+    assert "too many for one JSON object; name an output with --out" in err
 
 
 def test_what_is_told_to_programs(run, folder):
@@ -140,7 +143,6 @@ def test_most_doubtful_rows_of_all_files(run, folder):
 
 def test_doubtful_rows_are_kept_whatever_the_batches(run, folder, monkeypatch):
     monkeypatch.setattr("plr.sources.folder.BATCH_ROWS", 50)
-    monkeypatch.setattr("plr.tables.identification_columns._SPARE", 10)
     run("identify", "m.plr", "in", "--doubtful", 40, "-o", "out.parquet")
     run("identify", "m.plr", "all.parquet", "--doubtful", 40, "-o", "one.parquet")
     same(read_table(folder / "out.parquet"), read_table(folder / "one.parquet"))

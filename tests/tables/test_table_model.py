@@ -128,7 +128,9 @@ def test_what_may_be_a_mistake_is_warned_of(table):
 def test_columns_that_are_not_there_are_named_with_the_parameter(model, table):
     with pytest.raises(ParameterError, match="target: The table has no column 'prise'; did you mean 'price'"):
         TableModel(learner="linear").fit(table, "prise")
-    with pytest.raises(ParameterError, match=r"lacks 'true', which held them in training.* Name it with truth"):
+    with pytest.raises(
+        ParameterError, match=r"lacks 'true', which held the true labels in training.* Name it with truth"
+    ):
         model.evaluate(table.drop_columns(["true"]))
     with pytest.raises(DataError, match=r"The table: column 'size' held numbers .* now; write it as in training"):
         model.predict({"size": ["large"], "district": ["north"], "sold": [None]})

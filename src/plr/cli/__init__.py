@@ -23,6 +23,7 @@ import typer
 
 from plr.cli.benchmark import benchmark_command
 from plr.cli.check import check_command
+from plr.cli.common import spell_parameter
 from plr.cli.datasets import datasets_command
 from plr.cli.evaluate import evaluate_command
 from plr.cli.fit import fit_command
@@ -30,7 +31,6 @@ from plr.cli.generate import generate_command
 from plr.cli.identify import identify_command
 from plr.cli.predict import predict_command
 from plr.cli.report import report_command
-from plr.cli.spelling import spell_parameter
 from plr.errors import PlrError
 
 __all__ = ["VERBS", "app", "command", "main"]

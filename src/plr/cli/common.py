@@ -1,19 +1,18 @@
-"""What the verbs for tables share: notes, progress, model files, and what is printed about results."""
+"""What the verbs share: names of options, notes, progress, model files, and what is printed about results."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from plr.cli.spelling import spell_option
-from plr.errors import AmbiguousDataWarning, DataNotFoundError, ModelFileError, ParameterError, PlrWarning
+from plr.errors import AmbiguousDataWarning, DataNotFoundError, ModelFileError, ParameterError, PlrError, PlrWarning
 from plr.front_end import FrontEnd
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ __all__ = [
     "counted",
     "load",
     "loaded",
+    "spell_option",
+    "spell_parameter",
     "tell_written",
     "warnings_as_notes",
 ]
@@ -33,6 +34,43 @@ __all__ = [
 # Nothing is shown of what takes less than this, in seconds.
 _PATIENCE = 1.0
 _LONGEST_NAME = 200
+# Parameters whose option has another name.
+_OTHER_NAMES = {
+    "columns": "target",
+    "coverage": "interval",
+    "identify": "identified",
+    "in_batches": "stream",
+    "n_jobs": "jobs",
+    "random_state": "seed",
+    "sample_weight": "weights",
+    "trusted": "trust",
+}
+
+
+def spell_option(name: str, value: object = None) -> str:
+    """Return the option that sets a parameter, and a value for it.
+
+    >>> spell_option("truth", "y"), spell_option("in_batches", False), spell_option("drop_empty", True)
+    ('--truth y', '--no-stream', '--drop-empty')
+    """
+    option = _OTHER_NAMES.get(name, name).replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{option}" if value else f"--no-{option}"
+    return f"--{option}" if value is None else f"--{option} {value}"
+
+
+def spell_parameter(error: PlrError, options: Iterable[Any]) -> None:
+    """Let an error name the option that sets its parameter, given the options of the command (click's parameters).
+
+    Parameters without an option of their own are given by ``--option``, where the command has that.
+    """
+    if error.parameter is None or not error.parameter.isidentifier():
+        return
+    known = {option.opts[0] for option in options}
+    if spell_option(error.parameter) in known:
+        error.parameter = spell_option(error.parameter)
+    elif "--option" in known:
+        error.parameter = f"--option {error.parameter}"
 
 
 class Terminal(FrontEnd):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,24 +50,24 @@ def fit_command(
         str,
         typer.Option(
             help="auto, committee, gaussian_process, boosting, mlp, linear, density or module.",
-            autocompletion=partial(_names, "learner"),
+            autocompletion=lambda: _names("learner"),
         ),
     ] = "auto",
     weighting: Annotated[
         str,
         typer.Option(
             help="auto, posterior, progressive, identification or average.",
-            autocompletion=partial(_names, "weighting"),
+            autocompletion=lambda: _names("weighting"),
         ),
     ] = "auto",
     loss: Annotated[
-        str, typer.Option(help="squared, absolute or huber.", autocompletion=partial(_names, "loss"))
+        str, typer.Option(help="squared, absolute or huber.", autocompletion=lambda: _names("loss"))
     ] = "squared",
     start: Annotated[
         str,
         typer.Option(
             help="First weights of the candidates, before any model exists: auto, none, density or sampled.",
-            autocompletion=partial(_names, "start"),
+            autocompletion=lambda: _names("start"),
         ),
     ] = "auto",
     option: Annotated[

@@ -11,7 +11,6 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,13 +36,55 @@ def read_module(named: str) -> Any:
             f"function or class that makes one."
         )
     is_file = where.endswith(".py") or "/" in where or "\\" in where
-    code = _import_file(Path(where).expanduser(), named) if is_file else _import_package(where, named)
+    code = _import_code(where, Path(where).expanduser().resolve() if is_file else None, named)
     if not hasattr(code, name):
         made_there = [key for key, value in vars(code).items() if key[:1] != "_" and _is_offered(value, code)]
         raise ParameterError(f"--module {named}: {unknown_name(f'name in {Path(where).name}', name, made_there)}")
     found = getattr(code, name)
     _check_kind(found, named)
     return found
+
+
+def _import_code(where: str, path: Path | None, named: str) -> ModuleType:
+    """Import a file, or else a package, and say what is wrong where it cannot be."""
+    if path is not None and not path.is_file():
+        raise DataNotFoundError(f"--module {named}: there is no file {where}.")
+    if path is not None and path.suffix != ".py":
+        raise ParameterError(f"--module {named}: {path.name} is no Python file; its name must end in .py.")
+    # Code may import its neighbours, now and later on; after all else, so that they hide no installed package.
+    folder = str(Path.cwd() if path is None else path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        # What code of others prints is no result.
+        with contextlib.redirect_stdout(sys.stderr):
+            return importlib.import_module(where) if path is None else _import_file(path)
+    except PlrError:
+        raise
+    except (Exception, SystemExit) as error:
+        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+        if path is None and missing is not None and f"{where}.".startswith(f"{missing}."):
+            raise DataNotFoundError(
+                f"--module {named}: there is no package or module {missing!r}, installed or in this folder; a file is "
+                f"FILE.py:NAME."
+            ) from error
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        if isinstance(error, SyntaxError) and error.filename == str(path):
+            lines = [error.lineno]
+        what = f"{where if path is None else path.name}{f', line {lines[-1]}' if lines else ''}"
+        raise ParameterError(f"--module {named}: {what} cannot be imported: {_last_line(error)}") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    # Under a name of its own, so that it takes no other module's place.
+    name = f"plr_module_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    code = importlib.util.module_from_spec(spec)
+    sys.modules[name] = code
+    spec.loader.exec_module(code)
+    return code
 
 
 def short_name(named: str) -> str:
@@ -96,59 +137,6 @@ def check_numbers(source: object, features: Features, X: pa.Table | None) -> Non
         f"{source}: --learner module takes numbers alone, but {' and '.join(told)}; leave out what it cannot "
         f"take with --ignore {','.join([*categories, *gaps])}, or use --learner mlp."
     )
-
-
-def _import_file(path: Path, named: str) -> ModuleType:
-    if not path.is_file():
-        raise DataNotFoundError(f"--module {named}: there is no file {path}.")
-    path = path.resolve()
-    # Under a name of its own, so that it takes no other module's place.
-    name = f"plr_module_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ParameterError(f"--module {named}: {path.name} is no Python file; its name must end in .py.")
-    code = importlib.util.module_from_spec(spec)
-    sys.modules[name] = code
-    _make_findable(path.parent)
-    with _import_errors(named, path.name, str(path)):
-        spec.loader.exec_module(code)
-    return code
-
-
-def _import_package(name: str, named: str) -> ModuleType:
-    _make_findable(Path.cwd())
-    with _import_errors(named, name, ""):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise
-            raise DataNotFoundError(
-                f"--module {named}: there is no package or module {error.name!r}, installed or in this folder; a file "
-                f"is FILE.py:NAME."
-            ) from error
-
-
-def _make_findable(folder: Path) -> None:
-    """Let code import its neighbours, now and later on; after all else, so that they hide no installed package."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-
-@contextlib.contextmanager
-def _import_errors(named: str, what: str, file: str) -> Iterator[None]:
-    try:
-        # What code of others prints is no result.
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    except PlrError:
-        raise
-    except (Exception, SystemExit) as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-        if isinstance(error, SyntaxError) and error.filename == file:
-            lines = [error.lineno]
-        place = f", line {lines[-1]}" if lines else ""
-        raise ParameterError(f"--module {named}: {what}{place} cannot be imported: {_last_line(error)}") from error
 
 
 def _last_line(error: BaseException) -> str:

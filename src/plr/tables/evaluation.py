@@ -15,9 +15,8 @@ from plr.front_end import FrontEnd, warn
 from plr.label_matching import Precision, precision_of
 from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics
 from plr.sources.source import Batch, Source
-from plr.streaming.ahead import ahead
 from plr.tables.row_digests import SeenRows
-from plr.tables.row_reader import RowReader, no_candidates, place_in, read_sets
+from plr.tables.row_reader import RowReader, batches_of, no_candidates, place_in, read_sets
 
 if TYPE_CHECKING:
     from plr.tables.model import TableModel
@@ -42,39 +41,35 @@ def evaluate(model: TableModel, source: Source, asked: Asked, interval: float, f
     check_number("interval", interval, low=0, open_low=True, below=1)
     truth, target, prior = _roles(model, source, asked, front)
     precision = Precision(0.0, 0)
-    with front.working("Looking at the truths") as tell:
-        for batch in ahead(source.batches([truth])):
-            _, y, _ = _rows_with_truth(batch, truth, source)
-            precision = precision.joined(precision_of(y)) if len(y) else precision
-            tell(batch.first + batch.table.num_rows, source.rows, 0.0)
+    for batch in batches_of(source, "Looking at the truths", front, [truth]):
+        _, y, _ = _rows_with_truth(batch, truth, source)
+        precision = precision.joined(precision_of(y)) if len(y) else precision
     regressor, calibration = model.regressor, model.regressor.calibration_
     errors = ErrorMetrics(source.rows if source.in_batches else 0)
     coverage, choices = CoverageMetrics(), ChoiceMetrics(precision)
     reader = RowReader(model, source, [truth, *target, *prior])
     seen = None if regressor._row_digests is None else SeenRows(regressor)
     skipped = identified = trained_on = 0
-    with front.working("Predicting") as tell:
-        for batch in ahead(source.batches()):
-            tell(batch.first + batch.table.num_rows, source.rows, 0.0)
-            table, y, numbers = _rows_with_truth(batch, truth, source)
-            skipped += batch.table.num_rows - len(y)
-            if not len(y):
-                continue
-            place = place_in(source, numbers)
-            X = reader.read(table, place)
-            sets = read_sets(table, target, source, place, prior) if target else None
-            prediction, scale = regressor._predict_with_scale(X)
-            if seen is not None:
-                prediction, scale, found = seen.predict(X, sets, prediction, scale)
-                trained_on += found
-            errors.add(prediction, y, numbers=numbers)
-            if calibration is not None:
-                coverage.add(calibration.intervals(prediction, interval, relative=scale), y)
-            if sets is not None and len(sets):
-                identified += len(sets)
-                rows = np.arange(len(y)) if sets.kept is None else sets.kept
-                chosen = regressor._identify_new(prediction[rows], sets, None if scale is None else scale[rows])
-                choices.add(chosen, sets, y[rows])
+    for batch in batches_of(source, "Predicting", front):
+        table, y, numbers = _rows_with_truth(batch, truth, source)
+        skipped += batch.table.num_rows - len(y)
+        if not len(y):
+            continue
+        place = place_in(source, numbers)
+        X = reader.read(table, place)
+        sets = read_sets(table, target, source, place, prior) if target else None
+        prediction, scale = regressor._predict_with_scale(X)
+        if seen is not None:
+            prediction, scale, found = seen.predict(X, sets, prediction, scale)
+            trained_on += found
+        errors.add(prediction, y, numbers=numbers)
+        if calibration is not None:
+            coverage.add(calibration.intervals(prediction, interval, relative=scale), y)
+        if sets is not None and len(sets):
+            identified += len(sets)
+            rows = np.arange(len(y)) if sets.kept is None else sets.kept
+            chosen = regressor._identify_new(prediction[rows], sets, None if scale is None else scale[rows])
+            choices.add(chosen, sets, y[rows])
     if errors.rows == 0:
         raise DataError(f"{source}: the column {truth!r} is empty, so there is nothing to compare with.")
     if target and not identified:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from plr.columns.dataset import dataset_of
-from plr.columns.matrix import encode
+from plr.columns.dataset import dataset_of, encode
 from plr.columns.targets import read_target
 from plr.errors import CandidateError, DataError, ParameterError
 from plr.front_end import PYTHON, FrontEnd

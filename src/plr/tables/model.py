@@ -450,7 +450,7 @@ class TableModel:
                 )
             chosen = MostDoubtful(doubtful, prefix + "probability")
             counts = output.scan("Identifying", columns, chosen.add)
-            table = chosen.table(output.schema)
+            table = output.schema.empty_table() if chosen.rows is None else chosen.rows
             names = [added.name for added in output.fields]
             shown = {name: table[name].to_pylist() for name in names} if collected else {}
             done = Done(source, output.out, table.num_rows, names, len(source.files), counts=counts, cells=shown)

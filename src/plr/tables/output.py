@@ -18,12 +18,15 @@ from plr.front_end import PYTHON, FrontEnd
 from plr.memory import peak_memory
 from plr.sources.files import format_of
 from plr.sources.source import Batch, File, Source, TableSource
-from plr.streaming.ahead import ahead
 from plr.streaming.formats import AS_WRITTEN, TableFile
 from plr.streaming.mapping import Made, Piece, made_of, sum_counts, write_pieces
 from plr.streaming.writing import is_folder_output, open_output
+from plr.tables.row_reader import batches_of
 
 __all__ = ["Done", "NewColumns", "TableOutput", "check_output", "what_is_read", "write_table"]
+
+# More rows than this are written, and not collected in memory.
+_MOST_COLLECTED = 1_000_000
 
 NewColumns = Callable[[Batch], tuple[Mapping[str, Any], Mapping[str, float]]]
 """Makes the new columns of a batch, and numbers that are added up over all."""
@@ -167,25 +170,25 @@ class TableOutput:
 
     def collect(self, what: str, columns: NewColumns) -> Done:
         """Make the new columns of all batches, and return their cells."""
-        if self.source.in_batches:
+        rows, names = self.source.rows, [added.name for added in self.fields]
+        if rows > _MOST_COLLECTED:
             raise ParameterError(
-                f"{self.source} is read in batches, whose rows are not kept in memory; name an output with "
-                f"{self.front.option('out')}, and JSON tells what was done."
+                f"{self.source} has {rows:,} rows, too many for one JSON object; name an output with {{parameter}}, "
+                "and JSON tells what was done.",
+                parameter="out",
             )
-        with self.front.working(what):
-            new, counts = columns(next(self.source.batches()))
-        cells = {name: pa.array(values).to_pylist() for name, values in new.items()}
-        return Done(self.source, None, self.source.rows, list(new), counts=dict(counts), cells=cells)
+        tables: list[pa.Table] = []
+        counts = self.scan(what, columns, lambda table: tables.append(table.select(names)))
+        cells = pa.concat_tables(tables).to_pydict()
+        return Done(self.source, None, rows, names, len(self.source.files), counts=counts, cells=cells)
 
     def scan(self, what: str, columns: NewColumns, keep: Callable[[pa.Table], None]) -> dict[str, float]:
         """Hand the rows of all batches, with their new columns, to ``keep``; return what was counted."""
         counts: dict[str, float] = {}
-        with self.front.working(what) as tell:
-            for batch in ahead(self.source.batches()):
-                new, counted = columns(batch)
-                keep(self.with_columns(batch, new))
-                counts = sum_counts([counts, counted])
-                tell(batch.first + batch.table.num_rows, self.source.rows, 0.0)
+        for batch in batches_of(self.source, what, self.front):
+            new, counted = columns(batch)
+            keep(self.with_columns(batch, new))
+            counts = sum_counts([counts, counted])
         return counts
 
     def write(self, what: str, pieces: Callable[[Sequence[File]], Generator[Piece]]) -> Done:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +18,22 @@ from plr.errors import CandidateError, DataError, EmptySetError, FeatureError, P
 from plr.front_end import PYTHON, FrontEnd, listed, warn
 from plr.learners import Module
 from plr.sources.source import Batch, Source
+from plr.streaming.ahead import ahead
 from plr.streaming.sets import read_sets_at
 
 if TYPE_CHECKING:
     from plr.candidates import CandidateSets
     from plr.tables.model import TableModel
 
-__all__ = ["RowReader", "no_candidates", "place_in", "read_sets", "read_some_truths", "take_with_candidates"]
+__all__ = [
+    "RowReader",
+    "batches_of",
+    "no_candidates",
+    "place_in",
+    "read_sets",
+    "read_some_truths",
+    "take_with_candidates",
+]
 
 # How texts are written, where training did not tell, is told from so many rows of a source in batches.
 _LOOKED_AT = 10_000
@@ -37,6 +46,14 @@ def place_in(source: Source, numbers: NDArray[np.int64] | int) -> Place:
     if isinstance(numbers, int):
         return lambda row: source.place(numbers + row)
     return lambda row: source.place(int(numbers[row]))
+
+
+def batches_of(source: Source, what: str, front: FrontEnd, columns: Sequence[str] | None = None) -> Iterator[Batch]:
+    """Give all batches of a source, of which the next is read meanwhile, and tell how far it is."""
+    with front.working(what) as tell:
+        for batch in ahead(source.batches(columns)):
+            yield batch
+            tell(batch.first + batch.table.num_rows, source.rows, 0.0)
 
 
 def read_sets(
