@@ -184,12 +184,12 @@ class RowReader:
 
     def _new_categories(self, rows: pa.Table) -> list[Mended]:
         """Say which columns have categories that the model has never seen."""
-        notes = []
-        for place, known in ({} if self._columns is None else self._columns.categories).items():
-            name = self._columns.names[place]
-            if name in rows.column_names and pa.types.is_string(rows[name].type):
+        notes, columns = [], self._columns
+        known = {} if columns is None else {columns.names[place]: found for place, found in columns.categories.items()}
+        for name in rows.column_names:
+            if name in known and pa.types.is_string(rows[name].type):
                 cells = rows[name].drop_null()
-                new = cells.filter(pc.invert(pc.is_in(cells, pa.array(map(str, known), pa.string()))))
+                new = cells.filter(pc.invert(pc.is_in(cells, pa.array(map(str, known[name]), pa.string()))))
                 if len(new):
                     notes.append(Mended(name, "category", len(new), new[0].as_py()))
         return notes
