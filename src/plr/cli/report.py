@@ -175,7 +175,9 @@ def _closing_lines(content: Content) -> list[str]:
     if done < total:
         failed = content.states.get("failed", 0)
         what = f", {failed} of which failed" if failed else ""
-        lines.append(f"Not finished: {total - done} of {total} cells are missing{what}; run plr benchmark again to resume.")
+        lines.append(
+            f"Not finished: {total - done} of {total} cells are missing{what}; run plr benchmark again to resume."
+        )
     return lines
 
 

@@ -132,4 +132,4 @@ def _rows_with_truth(
     rows = np.flatnonzero(batch.table[truth].is_valid())
     table = batch.table if len(rows) == batch.table.num_rows else batch.table.take(pa.array(rows))
     numbers = rows + batch.first
-    return table, read_target(table, truth, source, place_in(source, numbers)), numbers
+    return table, read_target(table, truth, source, place_in(source, numbers), "truth"), numbers

@@ -106,7 +106,7 @@ def read_some_truths(table: pa.Table, name: str, source: Source) -> NDArray[np.f
     there = np.flatnonzero(table[name].is_valid())
     found = np.full(table.num_rows, np.nan)
     if there.size:
-        found[there] = read_target(table.take(pa.array(there)), name, source, place_in(source, there))
+        found[there] = read_target(table.take(pa.array(there)), name, source, place_in(source, there), "truth")
     return found
 
 
