@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from plr.columns.dates import PARTS
-from plr.columns.kinds import KINDS, Column, Mended, part_of, read_cells, settled, what_is
+from plr.columns.kinds import KINDS, PARTS, Column, Mended, part_of, read_cells, settled, what_is
 from plr.columns.targets import row_places
 from plr.errors import DataError
 from plr.front_end import listed

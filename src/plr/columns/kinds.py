@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from plr.columns.dates import PARTS, date_parts, floats, to_timestamp
 from plr.columns.texts import date_format, is_text, likeliest_date_format, number_form, texts_to_dates, texts_to_numbers
 
-__all__ = ["KINDS", "Column", "Mended", "part_of", "plain", "read_cells", "settled", "what_is"]
+__all__ = ["KINDS", "PARTS", "Column", "Mended", "part_of", "plain", "read_cells", "settled", "what_is"]
+
+Floats = NDArray[np.float64]
 
 KINDS = {
     "number": "numbers",
@@ -131,13 +133,13 @@ def what_is(name: str, cells: Any) -> Column:
     if types.is_boolean(kind):
         return Column(name, "boolean", (name,), note=_gaps("true is 1 and false 0", cells))
     if _is_date(kind):
-        return _dates(name, to_timestamp(cells), "")
+        return _dates(name, _to_timestamp(cells), "")
     if _has_clock(kind):
         return Column(name, "clock", (name,), note=_gaps("in seconds", cells))
     if is_text(kind):
         return _text(name, cells)
     row_number = types.is_integer(kind) and len(cells) > 1 and _ROW_NUMBERS.fullmatch(name.strip())
-    if row_number and (np.diff(floats(cells)) == 1).all():
+    if row_number and (np.diff(_floats(cells)) == 1).all():
         return _left_out(name, "numbers the rows")
     if types.is_integer(kind) and _identifies(name, cells):
         return _left_out(name, "has a different number in every row and is named as an identifier")
@@ -204,9 +206,9 @@ def read_cells(column: Column, cells: Any, *, some: bool = False) -> tuple[dict[
     elif not _can_be(kind, cells.type):
         raise ValueError(f"has the type {cells.type}")
     if kind == "date":
-        times = to_timestamp(cells)
+        times = _to_timestamp(cells)
         return {feature: PARTS[part_of(feature)](times) for feature in column.features}, mended
-    return {column.features[0]: _seconds(cells) if _has_clock(cells.type) else floats(cells)}, mended
+    return {column.features[0]: _seconds(cells) if _has_clock(cells.type) else _floats(cells)}, mended
 
 
 def part_of(feature: str) -> str:
@@ -242,10 +244,10 @@ def _texts_to_booleans(cells: Any) -> Any:
     return pc.if_else(pc.or_(yes, pc.is_in(folded, _NO)), yes, pa.scalar(None, pa.bool_()))
 
 
-def _seconds(cells: Any) -> NDArray[np.float64]:
+def _seconds(cells: Any) -> Floats:
     """Return times of day or lengths of time in seconds."""
     whole = cells.cast(pa.int32() if pa.types.is_time32(cells.type) else pa.int64())
-    return floats(whole) / {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[cells.type.unit]
+    return _floats(whole) / {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[cells.type.unit]
 
 
 def _text(name: str, cells: Any) -> Column:
@@ -263,7 +265,7 @@ def _text(name: str, cells: Any) -> Column:
         return Column(name, "number", (name,), form, "; ".join(notes) + _with_gaps(cells))
     forms = date_format(cells)
     if len(forms) == 1:
-        return _dates(name, to_timestamp(texts_to_dates(cells, forms[0])), forms[0])
+        return _dates(name, _to_timestamp(texts_to_dates(cells, forms[0])), forms[0])
     if len(forms) > 1:
         return _left_out(
             name, f"has dates such as {cells.drop_null()[0].as_py()!r}, day or month first; write 2024-12-31"
@@ -276,7 +278,7 @@ def _text(name: str, cells: Any) -> Column:
 
 
 def _dates(name: str, times: Any, form: str) -> Column:
-    parts = date_parts(times)
+    parts = _date_parts(times)
     note = f"as {', '.join(parts)}" + (f"; written as {form}" if form else "") + _with_gaps(times)
     return Column(name, "date", tuple(f"{name}: {part}" for part in parts), form, note)
 
@@ -304,3 +306,49 @@ def _with_gaps(cells: Any) -> str:
 def _shown(value: Any) -> str:
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _floats(cells: pa.ChunkedArray) -> Floats:
+    return np.array(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _to_timestamp(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return dates as timestamps in microseconds; those of a time zone by the clock on the wall there."""
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        column = pc.local_timestamp(column)
+    return column.cast(pa.timestamp("us"), safe=False)
+
+
+def _days(times: pa.ChunkedArray) -> Floats:
+    return _floats(times.cast(pa.int64())) / 1e6 / 86_400.0
+
+
+def _hour(times: pa.ChunkedArray) -> Floats:
+    return np.mod(_days(times), 1.0) * 24.0
+
+
+PARTS: dict[str, Callable[[pa.ChunkedArray], Floats]] = {
+    "days": _days,
+    "day of year": lambda times: _floats(pc.day_of_year(times)),
+    "weekday": lambda times: _floats(pc.day_of_week(times)),
+    "hour": _hour,
+}
+"""What becomes of a date: days since 1970, the day of the year, the weekday (Monday is 0) and the hour."""
+
+
+def _date_parts(times: pa.ChunkedArray) -> list[str]:
+    """Return the parts that say something: those that are not the same in all rows, and the days in any case.
+
+    The day of the year says nothing that the days do not, unless the dates span more than one year.
+    """
+    days = _days(times)
+    span = float(np.nanmax(days) - np.nanmin(days)) if np.isfinite(days).any() else 0.0
+    named = ["days"]
+    if span > 366:
+        named.append("day of year")
+    if span > 7 and np.unique(PARTS["weekday"](times)).size > 1:
+        named.append("weekday")
+    hours = _hour(times)
+    if span > 1 and np.unique(hours[np.isfinite(hours)]).size > 1:
+        named.append("hour")
+    return named
