@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import warnings
@@ -160,12 +161,9 @@ def check_files(read: dict[str, Path | None], written: dict[str, Path | None]) -
                 raise ModelFileError(f"{path} does not exist; give the path of a model file.")
             raise DataNotFoundError(f"There is no {'file' if path.suffix else 'file or folder'} {path}.")
     given = {option: path for option, path in (read | written).items() if path is not None}
-    for option, path in given.items():
-        for other in given:
-            if other == option:
-                break
-            if _is_same_file(path.expanduser(), given[other].expanduser()):
-                raise ParameterError(f"{path} is given as {other} and as {option}; name two different files.")
+    for (option, path), (other, again) in itertools.combinations(given.items(), 2):
+        if _is_same_file(path.expanduser(), again.expanduser()):
+            raise ParameterError(f"{again} is given as {option} and as {other}; name two different files.")
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
