@@ -197,8 +197,8 @@ class TestNotes:
         gone, green = pc.sum(pc.equal(x, "n.a.")).as_py(), pc.sum(pc.equal(colour, "green")).as_py()
         assert err.splitlines()[:3] == [
             "Not used, since the model was trained without: note.",
-            f"Column 'x': {gone:,} cells such as 'n.a.' are no number and count as missing.",
-            f"Column 'colour': {green:,} cells such as 'green' were not in training and count as missing.",
+            f"Note: Column 'x': {gone:,} cells such as 'n.a.' are no number and count as missing.",
+            f"Note: Column 'colour': {green:,} cells such as 'green' were not in training and count as missing.",
         ]
 
     def test_batches_of_bad_cells_are_no_mistake_where_others_are_good(self, run, folder):
@@ -211,7 +211,7 @@ class TestNotes:
         texts = pa.array(["n.a."] * 30)
         write_folder(folder / "bad", table.set_column(0, "x", texts), {"a.parquet": (0, 30)})
         _, err = run("predict", "m.plr", "bad", "-o", "out2", code=2)
-        assert "Column 'x' held numbers in training and holds texts such as 'n.a.' now." in err
+        assert "bad: column 'x' held numbers in training and holds texts such as 'n.a.' now; write it as in" in err
         assert not (folder / "out2").exists()
 
     def test_rows_without_a_candidate_are_counted(self, run, folder):
