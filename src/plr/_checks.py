@@ -224,27 +224,18 @@ def _where(X: Any) -> str:
     values = np.asarray(X, dtype=object)
     if values.ndim != 2:
         return ""
-    names = getattr(X, "columns", None)
-    count = 0
-    first = ""
-    text = False
-    for column in range(values.shape[1]):
-        try:
-            bad = ~np.isfinite(values[:, column].astype(np.float64))
-            is_text = False
-        except (TypeError, ValueError, OverflowError) as error:
-            bad = np.array([not _is_number(entry) for entry in values[:, column]])
-            is_text = not isinstance(error, OverflowError)
-        if bad.any() and not first:
-            name = f" ({names[column]})" if names is not None else ""
-            row = int(np.flatnonzero(bad)[0])
-            first = f"\nThe first is {shown(values[row, column])} in row {row}, column {column}{name}"
-            text = is_text
-        count += int(bad.sum())
-    if not first:
+    try:
+        bad = ~np.isfinite(values.astype(np.float64))
+    except (TypeError, ValueError, OverflowError):
+        bad = ~np.frompyfunc(_is_number, 1, 1)(values).astype(bool)
+    if not bad.any():
         return ""
-    advice = " Encode text and dates first, for example with OneHotEncoder in a Pipeline." if text else ""
-    return f"{first}; {count} in all.{advice}"
+    column, row = np.argwhere(bad.T)[0]
+    first, names = values[row, column], getattr(X, "columns", None)
+    name = "" if names is None else f" ({names[column]})"
+    is_text = first is not None and not isinstance(first, Number)
+    advice = " Encode text and dates first, for example with OneHotEncoder in a Pipeline." if is_text else ""
+    return f"\nThe first is {shown(first)} in row {row}, column {column}{name}; {bad.sum()} in all.{advice}"
 
 
 def _is_number(entry: Any) -> bool:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from plr.errors import DataError, PlrError, StoreError
+from plr.errors import DataError, DataNotFoundError, ParameterError, PlrError, StoreError
 
 try:
     import fcntl
@@ -21,8 +21,10 @@ except ImportError:
 __all__ = [
     "AtomicFile",
     "atomic_file",
+    "check_writable",
     "is_unfinished",
     "lock",
+    "make_folder",
     "remove_unfinished",
     "write_errors",
     "write_files",
@@ -84,6 +86,16 @@ class AtomicFile:
             self._temporary.unlink(missing_ok=True)
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a file that could not be written, before any work is done for it."""
+    if path.is_dir():
+        raise ParameterError(f"{path} is a folder; name the file to write.")
+    if not path.parent.is_dir():
+        raise DataNotFoundError(f"There is no folder {path.parent} to write {path.name} into.")
+    if not os.access(path.parent, os.W_OK):
+        raise DataError(f"Nothing may be written into the folder {path.parent}: permission denied.")
+
+
 @contextmanager
 def atomic_file(
     path: Path, what: str = "", *, failure: type[PlrError] = DataError, also: tuple[type[Exception], ...] = ()
@@ -129,14 +141,19 @@ def write_errors(
         raise failure(f"{what} {path} cannot be written: {reason}.".lstrip()) from error
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Write several files of a report; they get their names only when all are on the disk."""
+def make_folder(folder: Path, failure: type[PlrError] = DataError) -> None:
+    """Make a folder, and those it lies in, unless it is there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise StoreError(f"{folder} is a file, or lies below one; a report needs a folder.") from error
+        raise failure(f"{folder} is a file, or lies below one; name a folder.") from error
     except OSError as error:
-        raise StoreError(f"The folder {folder} cannot be made: {error.strerror}.") from error
+        raise failure(f"The folder {folder} cannot be made: {error.strerror}.") from error
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Write several files of a report; they get their names only when all are on the disk."""
+    make_folder(folder, StoreError)
     made: list[AtomicFile] = []
     try:
         with write_errors(folder, "The report in", failure=StoreError):

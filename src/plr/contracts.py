@@ -218,6 +218,10 @@ class Learner(BaseEstimator):
         """Return the effort of the models that intervals are calibrated on; None where it is that of the model."""
         return None
 
+    def caveat(self, model: Fitted) -> str:  # noqa: ARG002
+        """Return what to know about a model that was fitted to few rows; empty where there is nothing."""
+        return ""
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.takes_missing

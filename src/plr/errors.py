@@ -8,12 +8,13 @@ programs.
 from __future__ import annotations
 
 import difflib
+import importlib
 import pickle
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sklearn.exceptions import ConvergenceWarning as _ConvergenceWarning
-from sklearn.exceptions import NotFittedError as _NotFittedError
+if TYPE_CHECKING:
+    from plr._sklearn_errors import ConvergenceWarning, NotFittedError
 
 __all__ = [
     "AmbiguousDataWarning",
@@ -156,10 +157,6 @@ class DivergenceError(PlrError, FloatingPointError):
     fitted: Any = None
 
 
-class NotFittedError(PlrError, _NotFittedError):
-    """Something was asked of a model that has not been fitted."""
-
-
 class DependencyError(PlrError, ImportError):
     """An optional package is missing; the message names the extra that brings it."""
 
@@ -192,17 +189,34 @@ class AmbiguousDataWarning(PlrWarning):
     """A model was fitted to data that cannot tell which candidates are true."""
 
 
-class ConvergenceWarning(PlrWarning, _ConvergenceWarning):
-    """A fit stopped at its limit before it settled."""
-
-
 class FewRowsWarning(PlrWarning):
     """There are so few rows with several candidates that what is learned from them may be far off."""
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str], *, parameter: str | None = None) -> ParameterError:
+def __getattr__(name: str) -> Any:
+    # These two derive from types of scikit-learn, whose import takes longer than it takes to find most mistakes.
+    if name in ("ConvergenceWarning", "NotFittedError"):
+        return getattr(importlib.import_module("plr._sklearn_errors"), name)
+    raise AttributeError(f"module 'plr.errors' has no attribute {name!r}")
+
+
+def unknown_name(
+    kind: str, name: object, known: Iterable[str], *, parameter: str | None = None, problem: str | None = None
+) -> ParameterError:
     """Make the error for an unknown name, with the nearest known spelling.
 
+    Parameters
+    ----------
+    kind : str
+        What the name is to name.
+    name : object
+    known : iterable of str
+    parameter : str, optional
+    problem : str, optional
+        What to say before the name in place of ``Unknown`` and the kind.
+
+    Examples
+    --------
     >>> print(unknown_name("weighting", "averge", ["average", "identification"]))
     Unknown weighting 'averge'; did you mean 'average'? Known: average, identification.
     """
@@ -211,4 +225,5 @@ def unknown_name(kind: str, name: object, known: Iterable[str], *, parameter: st
     near = [folded[match] for match in difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=0.6)]
     hint = f"; did you mean {near[0]!r}?" if near else "."
     shown = ", ".join(names[:_NAMED]) + (f", ... ({len(names):,} in all)" if len(names) > _NAMED else "")
-    return ParameterError(f"Unknown {kind} {name!r}{hint} Known: {shown}.", parameter=parameter, value=name)
+    begin = f"Unknown {kind}" if problem is None else problem
+    return ParameterError(f"{begin} {name!r}{hint} Known: {shown}.", parameter=parameter, value=name)

@@ -46,7 +46,7 @@ CORPUS = {
     "duplicate names": ("t.csv", b"a,a,y\n1,2,3\n", "2 columns named 'a'"),
     "nameless columns": ("t.csv", b",,y\n1,2,3\n", "2 columns without a name"),
     "a million columns of nothing": ("t.csv", b"," * 1_000_000 + b"\n" + b"," * 1_000_000 + b"\n", "1,000,001 columns"),
-    "no such target": ("t.csv", GOOD.replace("y", "yy", 1).encode(), "Unknown column of"),
+    "no such target": ("t.csv", GOOD.replace("y", "yy", 1).encode(), "has no column"),
     "nearest target": ("t.csv", GOOD.replace("y", "Y", 1).encode(), "did you mean 'Y'?"),
     "text in the target": ("t.csv", b"a,y\n1,2|3\n2,low|4\n", "'low|4' is not a set of candidates"),
     "decimal commas in the target": ("t.csv", b'a,y\n1,"2,5|3"\n2,3\n', "is not a set of candidates"),
@@ -164,7 +164,7 @@ def test_wrong_choices_name_the_option(run, tmp_path):
     refused(run(*fit, "--learner", "liner"), "did you mean 'linear'?")
     refused(run(*fit, "--seed", "-1"), "--seed must be")
     refused(run(*fit, "--truth", "y"), "named by --target and by --truth")
-    refused(run(*fit, "--ignore", "c"), "Unknown column of t.csv 'c'")
+    refused(run(*fit, "--ignore", "c"), "--ignore: t.csv has no column 'c'")
     refused(run(*fit, "--ignore", "a,b"), "no column to predict from")
     refused(run(*fit, "--prior", "a,b"), "name one of priors for each")
 

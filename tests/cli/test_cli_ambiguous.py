@@ -129,9 +129,9 @@ def test_a_column_that_gives_the_truth_away_is_pointed_out(run, tmp_path, verb):
     (tmp_path / "t.csv").write_text("x,y,some,all\n" + "\n".join(lines) + "\n")
     more = ["-o", tmp_path / "m.plr", "--learner", "linear", "--no-intervals"] if verb == "fit" else []
     _, err = run(verb, tmp_path / "t.csv", "--target", "y", "--ignore", "all", *more)
-    assert "the column 'some' equals one of the candidates" in err
+    assert "The column 'some' equals one of the candidates" in err
     assert "--truth some" in err
     _, err = run(verb, tmp_path / "t.csv", "--target", "y", "--truth", "all", *more)
-    assert "the column 'some' equals one of the candidates" in err
+    assert "The column 'some' equals one of the candidates" in err
     assert "--ignore some" in err
     assert "'x' equals" not in err

@@ -17,6 +17,7 @@ from plr.errors import PlrWarning
 from plr.identification import Identification
 from plr.metrics import ChoiceMetrics, ErrorMetrics
 from plr.sources.files import read_table
+from plr.sources.recipe import with_recipe
 from plr.tables import write_table
 
 
@@ -35,7 +36,8 @@ def folder(tmp_path_factory):
     write_table(table, folder / "wide.csv")
     sets = CandidateSets.from_columns(table, ["first", "second"])
     listed = pa.table({"kind": kind.tolist(), "x": x, "y": sets.to_arrow(), "truth": y})
-    write_table(listed.slice(0, 100), folder / "train.parquet", recipe={"truth_column": "truth"})
+    made = with_recipe(listed.schema, {"truth_column": "truth"}).metadata
+    write_table(listed.slice(0, 100).replace_schema_metadata(made), folder / "train.parquet")
     write_table(listed.slice(100), folder / "test.csv")
     return folder
 

@@ -110,10 +110,13 @@ def test_folder_gets_the_answers_of_one_table(run, folder, verb, out):
 
 
 @pytest.mark.parametrize("verb", ["predict", "identify"])
-def test_without_an_output_rows_go_to_stdout_as_csv(run, folder, verb):
+def test_without_an_output_rows_go_to_stdout_as_csv(run, folder, verb, monkeypatch):
     folded, _ = run(verb, "m.plr", "in")
     one, _ = run(verb, "m.plr", "all.parquet")
     assert folded == one
+    folded, one = (json.loads(run(verb, "m.plr", data, "--json")[0]) for data in ("in", "all.parquet"))
+    assert {name: folded[name] for name in one} == one
+    monkeypatch.setattr("plr.tables.output._MOST_COLLECTED", ROWS - 1)
     _, err = run(verb, "m.plr", "in", "--json", code=2)
     assert "too many for one JSON object; name an output with --out" in err
 
@@ -140,7 +143,6 @@ def test_most_doubtful_rows_of_all_files(run, folder):
 
 def test_doubtful_rows_are_kept_whatever_the_batches(run, folder, monkeypatch):
     monkeypatch.setattr("plr.sources.folder.BATCH_ROWS", 50)
-    monkeypatch.setattr("plr.tables.identification_columns._SPARE", 10)
     run("identify", "m.plr", "in", "--doubtful", 40, "-o", "out.parquet")
     run("identify", "m.plr", "all.parquet", "--doubtful", 40, "-o", "one.parquet")
     same(read_table(folder / "out.parquet"), read_table(folder / "one.parquet"))
@@ -165,7 +167,7 @@ def test_evaluation_is_that_of_one_table(run, folder, monkeypatch):
 def test_check_looks_at_a_sample(run, folder, monkeypatch):
     _, err = run("check", "in", "--target", "y", "--truth", "true", code=2)
     assert "the first in data row 1099 of a.parquet, counted from 0; fill them in" in err
-    monkeypatch.setattr("plr.cli.check._SAMPLE", 1_000)
+    monkeypatch.setattr("plr.tables.fit_table._LOOKED_AT", 1_000)
     out, err = run("check", "in", "--target", "y", "--truth", "true", "--drop-empty")
     assert "Looked at a sample: 1,000 of 3,000 rows" in err
     assert "Fine: a model can learn from this data." in out
@@ -195,8 +197,8 @@ class TestNotes:
         gone, green = pc.sum(pc.equal(x, "n.a.")).as_py(), pc.sum(pc.equal(colour, "green")).as_py()
         assert err.splitlines()[:3] == [
             "Not used, since the model was trained without: note.",
-            f"Column 'x': {gone:,} cells such as 'n.a.' are no number and count as missing.",
-            f"Column 'colour': {green:,} cells such as 'green' were not in training and count as missing.",
+            f"Note: Column 'x': {gone:,} cells such as 'n.a.' are no number and count as missing.",
+            f"Note: Column 'colour': {green:,} cells such as 'green' were not in training and count as missing.",
         ]
 
     def test_batches_of_bad_cells_are_no_mistake_where_others_are_good(self, run, folder):
@@ -209,7 +211,7 @@ class TestNotes:
         texts = pa.array(["n.a."] * 30)
         write_folder(folder / "bad", table.set_column(0, "x", texts), {"a.parquet": (0, 30)})
         _, err = run("predict", "m.plr", "bad", "-o", "out2", code=2)
-        assert "Column 'x' held numbers in training and holds texts such as 'n.a.' now." in err
+        assert "bad: column 'x' held numbers in training and holds texts such as 'n.a.' now; write it as in" in err
         assert not (folder / "out2").exists()
 
     def test_rows_without_a_candidate_are_counted(self, run, folder):
@@ -239,7 +241,7 @@ class TestErrors:
         assert not (folder / "out.parquet").exists()
 
     def test_features_that_cannot_be_used_are_named_with_file_and_row(self, run, folder, monkeypatch):
-        monkeypatch.setattr("plr.tables.rows._LOOKED_AT", 10)
+        monkeypatch.setattr("plr.tables.row_reader._LOOKED_AT", 10)
         table = read_table(folder / "all.parquet")
         x = table["x"].to_numpy().copy()
         x[2_999] = np.inf
@@ -260,7 +262,7 @@ class TestErrors:
         assert not (folder / "out").exists()
 
     def test_damaged_file_leaves_what_was_finished_before_it(self, run, folder, monkeypatch):
-        monkeypatch.setattr("plr.tables.rows._LOOKED_AT", 1)
+        monkeypatch.setattr("plr.tables.row_reader._LOOKED_AT", 1)
         write_folder(folder / "bad", read_table(folder / "all.parquet"), use_dictionary=False)
         path = folder / "bad" / "sub" / "d.parquet"
         whole = path.read_bytes()
@@ -410,12 +412,12 @@ class TestGenerate:
 
 BOUNDED = """
     import sys
-    from pathlib import Path
-    from plr.cli.predict import predict
+    from plr import load_model
     from plr.memory import peak_memory
-    predict(Path("m.plr"), Path("small"), Path("out.parquet"))
+    model = load_model("m.plr")
+    model.write_predictions("small", "out.parquet")
     before = peak_memory()
-    _, done = predict(Path("m.plr"), Path("large"), Path("out.parquet"))
+    done = model.write_predictions("large", "out.parquet")
     print(done.rows, peak_memory() - before)
 """
 

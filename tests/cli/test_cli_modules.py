@@ -11,6 +11,7 @@ from plr.cli.modules import read_module, short_name
 from plr.errors import DependencyError, ParameterError
 from plr.persistence import read_manifest
 from plr.sources.files import read_table
+from plr.sources.recipe import with_recipe
 from plr.tables import write_table
 
 NETS = """
@@ -55,9 +56,9 @@ def folder(tmp_path_factory):
     x, z = random.uniform(0, 10, 120), random.uniform(-1, 1, 120)
     y = 2 * x + 3 * z
     sets = make_candidates(y, 2, random_state=0).to_arrow()
-    write_table(
-        pa.table({"x": x, "z": z, "y": sets, "truth": y}), folder / "t.parquet", recipe={"truth_column": "truth"}
-    )
+    table = pa.table({"x": x, "z": z, "y": sets, "truth": y})
+    made = with_recipe(table.schema, {"truth_column": "truth"}).metadata
+    write_table(table.replace_schema_metadata(made), folder / "t.parquet")
     odd = {"kind": random.choice(["a", "b"], 120).tolist(), "hole": [None, *z[1:].tolist()]}
     write_table(pa.table({"x": x, **odd, "y": sets}), folder / "odd.parquet")
     (folder / "code").mkdir()

@@ -10,7 +10,7 @@ from plr.cli.model_options import make_regressor
 from plr.cli.options import parse_options
 from plr.errors import ParameterError
 from plr.learners import LEARNERS, MLP, Committee, Module
-from plr.learners.starts import DensityStart
+from plr.learners.starts import STARTS, DensityStart
 from plr.losses import LOSSES, Huber
 from plr.weighting import WEIGHTINGS, Posterior, Progressive
 
@@ -98,7 +98,7 @@ def test_effort_and_scaling_keep_their_meaning():
         ({"learner": "mlp"}, {"wieghting.beta2": 3}, "'wieghting'; did you mean 'weighting'"),
         ({"learner": "mlp"}, {"loss.delta": 3}, "the loss squared has no options"),
         ({"start": "none"}, {"start.models": "trees"}, "--start none takes no options; name the start"),
-        ({"start": "densty"}, {}, "Unknown --start 'densty'; did you mean 'density'"),
+        ({"start": "densty"}, {}, "Unknown start 'densty'; did you mean 'density'"),
         ({"weighting": "avrage"}, {}, "Unknown weighting 'avrage'; did you mean 'average'"),
         ({"loss": "hubr"}, {}, "Unknown loss 'hubr'; did you mean 'huber'"),
         ({"learner": "linear"}, {"scale_target": "False"}, "--option scale_target is true or false, got 'False'"),
@@ -116,8 +116,16 @@ def test_code_is_no_option(option):
         make_regressor({"learner": "module"}, {option: "os.system"}, module=dict)
 
 
-@pytest.mark.parametrize(("option", "names"), [("weighting", {"auto", *WEIGHTINGS}), ("loss", {*LOSSES})])
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("learner", {"auto", *LEARNERS, "module"}),
+        ("weighting", {"auto", *WEIGHTINGS}),
+        ("loss", {*LOSSES}),
+        ("start", {"auto", "none", *STARTS}),
+    ],
+)
 def test_help_and_completion_know_what_is_registered(option, names):
     (told,) = get_type_hints(fit_command, include_extras=True)[option].__metadata__
     assert set(told.autocompletion()) == names
-    assert {word.strip(" .") for word in re.split(r",| or ", told.help)} <= names
+    assert {word.strip(" .") for word in re.split(r",| or ", told.help.rpartition(": ")[2])} <= names

@@ -11,7 +11,7 @@ from plr.candidates import CandidateSets
 from plr.columns.candidates import read_candidates
 from plr.errors import CandidateError, DataError, EmptySetError, ParameterError
 from plr.sources.files import read_table
-from plr.sources.recipe import read_recipe
+from plr.sources.recipe import read_recipe, with_recipe
 from plr.streaming import formats
 from plr.tables import write_table
 
@@ -66,7 +66,8 @@ def test_empty_cell_is_an_empty_set(cell):
 
 
 def test_recipe_comes_back(tmp_path):
-    write_table(pa.table({"a": [1]}), tmp_path / "t.parquet", recipe={"seed": 1})
+    schema = with_recipe(pa.schema({"a": pa.int64()}), {"seed": 1})
+    write_table(pa.table({"a": [1]}, schema), tmp_path / "t.parquet")
     assert read_recipe(read_table(tmp_path / "t.parquet").schema) == {"seed": 1}
 
 

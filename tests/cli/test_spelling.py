@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from plr.cli import app
-from plr.cli.spelling import spell_parameter
+from plr.cli.common import spell_parameter
 from plr.errors import ParameterError
 
 

@@ -173,13 +173,13 @@ def test_a_driver_that_is_killed_leaves_nothing_running_and_is_gone_on_from(fold
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
     assert not model.exists()
     # The cluster of these tests stands in for one that is started anew.
-    from plr.cli.fit import Resources, fit
+    from plr.cli.fit_and_save import fit_and_save
 
     asked = dict.fromkeys(("ignore", "truth", "prior", "weights", "groups")) | {"target": "y"}
     parts = {"learner": "mlp", "weighting": "auto", "loss": "squared", "start": "auto"}
     settings = {"epochs": 80, "hidden": [16], "batch_size": 64}
-    done = fit(folder, model, asked, parts, settings, resources=Resources(engine="ray", workers=2))
-    assert done.told()["resumed"]
+    done = fit_and_save(folder, model, asked, parts, settings, engine="ray", workers=2)
+    assert done["resumed"]
     assert load_model(model).regressor.n_iter_ == 80
     assert [place.name for place in tmp_path.iterdir()] == ["model.plr"]
 

@@ -142,7 +142,7 @@ def test_empty_cells_only(features):
     [
         ("n", ["a", "b"], "'n' held numbers in training and holds texts such as 'a' now"),
         ("n", [1.0, np.inf], "'n' is infinite in data row 1"),
-        ("t", ["maybe", "no"], "'t' held true and false in training and holds 'maybe' now"),
+        ("t", ["maybe", "no"], "'t' held true and false in training and holds texts such as 'maybe' now"),
         ("d", [1.5, 2.5], "'d' held dates in training and has the type double now"),
     ],
 )

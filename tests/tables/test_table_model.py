@@ -10,7 +10,7 @@ import pytest
 
 import plr
 from plr import CandidateSets, PartialLabelRegressor, TableModel, load_model, save_model
-from plr.errors import DataError, EmptySetError, NotFittedError, ParameterError
+from plr.errors import DataError, EmptySetError, NotFittedError, ParameterError, PlrWarning
 from plr.tables import write_table
 
 ROWS = 120
@@ -113,6 +113,31 @@ def test_a_pickle_has_no_training_rows(model, table):
 
 def test_missing_cells_and_new_categories_are_no_mistake(model):
     new = {"size": [50.0, None], "district": ["west", None], "sold": [None, "2024-05-01"]}
+    with pytest.warns(PlrWarning, match="'district': 1 cell, 'west', was not in training and counts as missing"):
+        assert np.isfinite(model.predict(new)).all()
+
+
+def test_what_may_be_a_mistake_is_warned_of(table):
+    with pytest.warns(PlrWarning, match="'true' equals one of the candidates .* say truth='true'"):
+        TableModel(learner="linear").fit(table, "price", intervals=False)
+    model = TableModel(learner="linear").fit(table, "price", truth="true", intervals=False)
+    with pytest.warns(PlrWarning, match="Column 'size': 1 cell such as .* counts as missing"):
+        model.predict({"size": ["50", "?"], "district": ["north", "east"], "sold": [None, None]})
+
+
+def test_columns_that_are_not_there_are_named_with_the_parameter(model, table):
+    with pytest.raises(ParameterError, match="target: The table has no column 'prise'; did you mean 'price'"):
+        TableModel(learner="linear").fit(table, "prise")
+    with pytest.raises(
+        ParameterError, match=r"lacks 'true', which held the true labels in training.* Name it with truth"
+    ):
+        model.evaluate(table.drop_columns(["true"]))
+    with pytest.raises(DataError, match=r"The table: column 'size' held numbers .* now; write it as in training"):
+        model.predict({"size": ["large"], "district": ["north"], "sold": [None]})
+
+
+def test_texts_with_nan_where_they_are_missing(model):
+    new = {"size": [50.0, 60.0], "district": ["north", np.nan], "sold": ["2024-05-01", None]}
     assert np.isfinite(model.predict(new)).all()
 
 
@@ -187,7 +212,7 @@ def test_what_is_no_table(model):
         model.predict(np.zeros((3, 2)))
     with pytest.raises(DataError, match="no rows"):
         model.predict({"size": []})
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="This TableModel is not fitted yet"):
         plr.TableModel().predict({"x": [1.0]})
     with pytest.raises(ParameterError, match="not both"):
         TableModel(PartialLabelRegressor(), learner="linear")

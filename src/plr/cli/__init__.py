@@ -23,6 +23,7 @@ import typer
 
 from plr.cli.benchmark import benchmark_command
 from plr.cli.check import check_command
+from plr.cli.common import spell_parameter
 from plr.cli.datasets import datasets_command
 from plr.cli.evaluate import evaluate_command
 from plr.cli.fit import fit_command
@@ -30,6 +31,7 @@ from plr.cli.generate import generate_command
 from plr.cli.identify import identify_command
 from plr.cli.predict import predict_command
 from plr.cli.report import report_command
+from plr.errors import PlrError
 
 __all__ = ["VERBS", "app", "command", "main"]
 
@@ -58,7 +60,7 @@ app = typer.Typer(
 
 
 def _verb(name: str, command: Callable[..., None]) -> Callable[..., None]:
-    """Let errors name options in place of parameters, and Ctrl-C end the command with one line, unlike Typer."""
+    """Let errors name options in place of parameters, and a command that is stopped end quietly, unlike Typer."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -67,13 +69,13 @@ def _verb(name: str, command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             typer.echo("Stopped.", err=True)
             raise typer.Exit(130) from None
-        except Exception as error:
-            from plr.cli.spelling import spell_parameter
-            from plr.errors import PlrError
-
-            if isinstance(error, PlrError):
-                verbs: Any = typer.main.get_command(app)
-                spell_parameter(error, verbs.commands[name].params)
+        except BrokenPipeError:
+            # Whoever reads the rows has read enough, as head does.
+            _drop_output()
+            raise typer.Exit(0) from None
+        except PlrError as error:
+            verbs: Any = typer.main.get_command(app)
+            spell_parameter(error, verbs.commands[name].params)
             raise
 
     return run
@@ -108,12 +110,9 @@ def main() -> None:
     except KeyboardInterrupt:
         _end("Stopped.", 130)
     except BrokenPipeError:
-        # Whoever read the results has read enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = 0
     except Exception as error:
-        from plr.errors import PlrError
-
         kinds = {kind.__name__ for kind in type(error).__mro__}
         # By name, because Typer brings a click of its own.
         if "Abort" in kinds:
@@ -123,7 +122,7 @@ def main() -> None:
         if "ClickException" in kinds:
             _end(f"plr: {_usage(error)}", 2)
         if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
             _end(f"plr: Results cannot be written: {os.strerror(error.errno)}.", 2)
         if not isinstance(error, PlrError):
             raise
@@ -150,6 +149,11 @@ def command() -> None:
             stream.flush()
     atexit._run_exitfuncs()
     os._exit(code)
+
+
+def _drop_output() -> None:
+    """Let nothing more be written to stdout, so that Python does not try to at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: Any) -> str:

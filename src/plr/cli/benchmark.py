@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plr.cli.common import TERMINAL
+from plr.errors import ParameterError, unknown_name
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -129,9 +132,9 @@ def benchmark_command(
         typer.echo(json.dumps(answer))
     else:
         _print_tables(answer["cells"])
-        typer.echo(f"Results: {answer['store']}", err=True)
+        TERMINAL.note(f"Results: {answer['store']}")
     for failure in answer["failures"]:
-        typer.echo(f"Failed: {failure}", err=True)
+        TERMINAL.note(f"Failed: {failure}")
     if answer["failures"]:
         raise typer.Exit(1)
 
@@ -165,7 +168,6 @@ def benchmark(
     command: str | None = None,
 ) -> dict[str, Any]:
     """Run what is left of a protocol, with progress on stderr, and return its table, the failures and the folder."""
-    from plr.errors import ParameterError, unknown_name
     from plr.paper import Store, run_benchmark, tabulate
     from plr.paper.display import show_progress
     from plr.paper.selection import SELECTIONS, in_order, parse_selection
@@ -190,30 +192,32 @@ def benchmark(
                 callback=callback,
             )
     except KeyboardInterrupt:
-        typer.echo(f"Stopped. Finished cells are in {out}; the same command goes on from there.", err=True)
+        TERMINAL.note(f"Stopped. Finished cells are in {out}; run the same command again to resume.")
         raise typer.Exit(130) from None
     with Store.open(out) as store:
+        failures = []
+        for cell in store.failures():
+            size = "" if cell["false_labels"] is None else f" at {cell['false_labels']}"
+            where = f"{cell['dataset']} {cell['model']} {cell['method']}{size}, trial {cell['trial']}"
+            failures.append(f"{where}: {cell['error']}")
         return {
             "cells": in_order(tabulate(store.rows(), chosen), protocol),
-            "failures": [_describe_failure(cell) for cell in store.failures()],
+            "failures": failures,
             "store": str(out),
         }
 
 
 def _parse_list(name: str, text: str, kind: Callable[[str], Any]) -> tuple[Any, ...]:
-    from plr.errors import ParameterError
-
     values = []
-    for part in (part.strip() for part in text.split(",")):
+    for part in text.split(","):
         try:
-            values.append(kind(part))
+            values.append(kind(part.strip()))
         except ValueError:
-            raise ParameterError(f"--{name} {text}: {part!r} is not a number.") from None
+            raise ParameterError(f"--{name} {text}: {part.strip()!r} is not a number.") from None
     return tuple(values)
 
 
 def _parse_datasets(text: str) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    from plr.errors import ParameterError
     from plr.paper import DataFile
     from plr.sources.files import FORMATS
 
@@ -245,11 +249,6 @@ def _command(preset: str, given: dict[str, Any], engine: str) -> str:
     return shlex.join(words)
 
 
-def _describe_failure(cell: dict[str, Any]) -> str:
-    size = "" if cell["false_labels"] is None else f" at {cell['false_labels']}"
-    return f"{cell['dataset']} {cell['model']} {cell['method']}{size}, trial {cell['trial']}: {cell['error']}"
-
-
 def _print_tables(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
@@ -267,7 +266,11 @@ def _print_tables(rows: list[dict[str, Any]]) -> None:
         for table in tables:
             console.print(table)
         beside = any(column.header == "published" for column in tables[0].columns)
-        console.print(_legend(group, beside), style="dim", highlight=False)
+        spread = "" if all(row["test_mse_std"] is None for row in group) else "; ±: standard deviation over trials"
+        published = any(row["published_mse"] is not None for row in group)
+        paper = "; the line below each: as published" if published and not beside else ""
+        legend = f"Bold: the least mean of a data set in its column, Supervised aside{spread}{paper}."
+        console.print(legend, style="dim", highlight=False)
         console.print()
 
 
@@ -287,13 +290,6 @@ def _title(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _legend(rows: list[dict[str, Any]], beside: bool) -> str:
-    spread = "" if all(row["test_mse_std"] is None for row in rows) else "; ±: standard deviation over trials"
-    published = any(row["published_mse"] is not None for row in rows)
-    paper = "; the line below each: as published" if published and not beside else ""
-    return f"Bold: the least mean of a data set in its column, Supervised aside{spread}{paper}."
-
-
 def _fitting_tables(console: Console, rows: list[dict[str, Any]], sizes: list[Any]) -> list[Table]:
     """Return a table that fits the screen: published numbers beside, else below, else in one table per few sizes."""
     for below in (False, True):
@@ -310,58 +306,46 @@ def _make_table(rows: list[dict[str, Any]], sizes: list[Any], *, below: bool) ->
     from rich.table import Table
 
     found = {(row["dataset"], row["method"], row["false_labels"]): row for row in rows}
-    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     methods = list(dict.fromkeys(row["method"] for row in rows))
+    published = any(row["published_mse"] is not None for row in rows)
     table = Table(box=None, pad_edge=False)
     table.add_column("data", no_wrap=True)
     table.add_column("method", no_wrap=True)
-    published = any(row["published_mse"] is not None for row in rows)
-    beside = published and not below
     for size in sizes:
         table.add_column("measured" if size is None else str(size), justify="right", no_wrap=True)
-        if beside:
+        if published and not below:
             table.add_column("published", justify="right", style="dim", no_wrap=True)
-    for dataset in datasets:
-        here = [[found.get((dataset, method, size)) for size in sizes] for method in methods]
-        least = [_least(line[place] for line in here) for place in range(len(sizes))]
-        for number, (method, line) in enumerate(zip(methods, here, strict=True)):
-            # Supervised has no size of its own; it is what all sizes are measured against.
-            supervised = found.get((dataset, method, 0))
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        least = {}
+        for size in sizes:
+            here = [found.get((dataset, method, size), {}).get("test_mse") for method in methods]
+            least[size] = min((error for error in here if error is not None), default=None)
+        for method in methods:
             texts = []
-            for row, best in zip(line, least, strict=True):
-                measured = _measured(row or supervised, row is not None and row["test_mse"] == best)
-                printed = _published(row or supervised)
+            for size in sizes:
+                row = found.get((dataset, method, size))
+                best = row is not None and row["test_mse"] is not None and row["test_mse"] == least[size]
+                # Supervised has no size of its own; it is what all sizes are measured against.
+                row = row or found.get((dataset, method, 0)) or {}
+                measured = _short(row.get("test_mse"), row.get("test_mse_std"))
+                printed = _short(row.get("published_mse"), row.get("published_std"))
+                measured = f"[bold]{measured}[/bold]" if best else measured
                 texts.append(f"{measured}\n[dim]{printed}[/dim]" if published and below else measured)
-                if beside:
+                if published and not below:
                     texts.append(printed)
-            last = number == len(methods) - 1
-            table.add_row(dataset if number == 0 else "", method, *texts, end_section=last)
+            name = dataset if method == methods[0] else ""
+            table.add_row(name, method, *texts, end_section=method == methods[-1])
     return table
 
 
-def _least(rows: Any) -> float | None:
-    return min((row["test_mse"] for row in rows if row is not None and row["test_mse"] is not None), default=None)
-
-
-def _measured(row: dict[str, Any] | None, best: bool) -> str:
-    if row is None or row["test_mse"] is None:
-        return "-"
-    text = _short(row["test_mse"], row["test_mse_std"])
-    return f"[bold]{text}[/bold]" if best else text
-
-
-def _published(row: dict[str, Any] | None) -> str:
-    if row is None or row["published_mse"] is None:
-        return "-"
-    return _short(row["published_mse"], row["published_std"])
-
-
-def _short(mean: float, std: float | None) -> str:
-    """Return a mean with three digits at least, and its deviation with as many decimals.
+def _short(mean: float | None, std: float | None) -> str:
+    """Return a mean with three digits at least, and its deviation with as many decimals; a dash where there is none.
 
     >>> _short(39.66, 10.31), _short(9.1, 2.32), _short(412.4, None), _short(0.01234, 0.0005), _short(1.5e7, 2.1e6)
     ('39.7±10.3', '9.10±2.32', '412', '0.0123±0.0005', '1.5e+07±2.1e+06')
     """
+    if mean is None:
+        return "-"
     if not 1e-4 <= mean < 1e6:
         return f"{mean:.3g}" + ("" if std is None else f"±{std:.2g}")
     decimals = max(0, 2 - math.floor(math.log10(mean)))

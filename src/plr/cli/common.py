@@ -1,52 +1,126 @@
-"""What the verbs for tables share: notes, progress, model files, and what is printed about results."""
+"""What the verbs share: names of options, notes, progress, model files, and what is printed about results."""
 
 from __future__ import annotations
 
-import os
+import itertools
 import sys
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from plr.errors import AmbiguousDataWarning, DataNotFoundError, ModelFileError, ParameterError, PlrError, PlrWarning
+from plr.front_end import FrontEnd
+
 if TYPE_CHECKING:
-    from plr.tables import FrontEnd, TableModel
-    from plr.tables.writing import Done
+    from plr.tables import TableModel
+    from plr.tables.output import Done
 
 __all__ = [
-    "Watch",
-    "check_different",
+    "TERMINAL",
+    "check_files",
     "counted",
     "load",
-    "note",
-    "piped",
-    "tell_caution",
+    "loaded",
+    "spell_option",
+    "spell_parameter",
     "tell_written",
-    "terminal",
-    "to_stdout",
     "warnings_as_notes",
-    "working",
 ]
 
 # Nothing is shown of what takes less than this, in seconds.
 _PATIENCE = 1.0
+_LONGEST_NAME = 200
+# Parameters whose option has another name.
+_OTHER_NAMES = {
+    "columns": "target",
+    "coverage": "interval",
+    "identify": "identified",
+    "in_batches": "stream",
+    "n_jobs": "jobs",
+    "random_state": "seed",
+    "sample_weight": "weights",
+    "trusted": "trust",
+}
 
 
-def note(text: str) -> None:
-    """Tell the user something on stderr."""
-    typer.echo(text, err=True)
+def spell_option(name: str, value: object = None) -> str:
+    """Return the option that sets a parameter, and a value for it.
+
+    >>> spell_option("truth", "y"), spell_option("in_batches", False), spell_option("drop_empty", True)
+    ('--truth y', '--no-stream', '--drop-empty')
+    """
+    option = _OTHER_NAMES.get(name, name).replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{option}" if value else f"--no-{option}"
+    return f"--{option}" if value is None else f"--{option} {value}"
+
+
+def spell_parameter(error: PlrError, options: Iterable[Any]) -> None:
+    """Let an error name the option that sets its parameter, given the options of the command (click's parameters).
+
+    Parameters without an option of their own are given by ``--option``, where the command has that.
+    """
+    if error.parameter is None or not error.parameter.isidentifier():
+        return
+    known = {option.opts[0] for option in options}
+    if spell_option(error.parameter) in known:
+        error.parameter = spell_option(error.parameter)
+    elif "--option" in known:
+        error.parameter = f"--option {error.parameter}"
+
+
+class Terminal(FrontEnd):
+    """The front end of the command line: notes and progress on stderr, parameters as options."""
+
+    def note(self, text: str) -> None:
+        """Tell the user something on stderr."""
+        typer.echo(text, err=True)
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[Callable[[int, int, float], None]]:
+        """Show that something is going on, on a terminal and from one second on; give what tells how far it is."""
+        if not sys.stderr.isatty():
+            yield lambda *_: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        bar = progress.add_task(what, total=None)
+        timer = threading.Timer(_PATIENCE, progress.start)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield lambda done, total, _: progress.update(bar, completed=done, total=total)
+        finally:
+            timer.cancel()
+            # The timer may be starting it at this moment.
+            timer.join()
+            progress.stop()
+
+    def option(self, name: str, value: object = None) -> str:
+        """Return a parameter, and a value for it, as it is typed."""
+        return spell_option(name, value)
+
+
+TERMINAL = Terminal()
 
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Show each warning once, as a note of one line."""
-    from plr.errors import AmbiguousDataWarning, PlrWarning
-
     told: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
@@ -55,7 +129,7 @@ def warnings_as_notes() -> Iterator[None]:
             text = f"{_library(filename)} warns: {text}"
         if text not in told:
             told.add(text)
-            note(f"Note: {text}")
+            TERMINAL.note(f"Note: {text}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -76,73 +150,57 @@ def _library(filename: str) -> str:
     return parts[place + 1].removesuffix(".py") if 0 <= place < len(parts) - 1 else Path(filename).stem
 
 
-@contextmanager
-def working(what: str) -> Iterator[Callable[[int, int, float], None]]:
-    """Show that something is going on, on a terminal and from one second on; give what tells how far it is."""
-    if not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+def check_files(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
+    """Refuse files that are not there, and an output that would replace what is read or another output.
 
-    progress = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    bar = progress.add_task(what, total=None)
-    timer = threading.Timer(_PATIENCE, progress.start)
-    timer.daemon = True
-    timer.start()
+    Nothing else is imported for it, so that such mistakes are named at once.
+    """
+    for option, path in read.items():
+        if path is not None and not path.expanduser().exists() and not path.is_symlink():
+            if option == "MODEL":
+                raise ModelFileError(f"{path} does not exist; give the path of a model file.")
+            raise DataNotFoundError(f"There is no {'file' if path.suffix else 'file or folder'} {path}.")
+    given = {option: path for option, path in (read | written).items() if path is not None}
+    for (option, path), (other, again) in itertools.combinations(given.items(), 2):
+        if _is_same_file(path.expanduser(), again.expanduser()):
+            raise ParameterError(f"{again} is given as {option} and as {other}; name two different files.")
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
     try:
-        yield lambda done, total, _: progress.update(bar, completed=done, total=total)
-    finally:
-        timer.cancel()
-        # The timer may be starting it at this moment.
-        timer.join()
-        progress.stop()
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
 
 
-# Parameters whose options have other names, for a value or for what they are not.
-_OPTIONS = {"in_batches": "--stream", "identify": "--identified"}
-
-
-def terminal() -> FrontEnd:
-    """Return the front end of the command line: notes and progress on stderr, parameters as options."""
-    from plr.tables import FrontEnd
-
-    class Terminal(FrontEnd):
-        def note(self, text: str) -> None:
-            note(text)
-
-        def working(self, what: str) -> Any:
-            return working(what)
-
-        def option(self, name: str, value: object = None) -> str:
-            option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
-            if isinstance(value, bool):
-                return option if value else option.replace("--", "--no-", 1)
-            return option if value is None else f"{option} {value}"
-
-    return Terminal()
+@contextmanager
+def loaded(
+    model: Path, data: Path, out: Path | None = None, trust: str | None = None, module: str | None = None
+) -> Iterator[TableModel]:
+    """Give a model to be used on a table, with warnings as notes; say in the end where it is not to be trusted."""
+    check_files({"MODEL": model, "DATA": data}, {"--out": out})
+    with warnings_as_notes():
+        trained, _ = load(model, trust, module)
+        yield trained
+        if trained.caution:
+            TERMINAL.note(f"Caution: the model was fitted to data that cannot tell. {trained.caution}")
 
 
 def load(path: Path, trusted: str | None = None, module: str | None = None) -> tuple[TableModel, dict[str, Any]]:
     """Load a model, and what its file says about itself; ``module`` names the code of a torch module."""
-    from plr import TableModel
-    from plr.cli.modules import read_module, where_code_is
-    from plr.errors import ModelFileError
     from plr.persistence import read_model
+    from plr.tables import TableModel
 
     types = tuple(name.strip() for name in (trusted or "").split(",") if name.strip())
-    code = None if module is None else read_module(module)
+    code = None
+    if module is not None:
+        from plr.cli.modules import read_module
+
+        code = read_module(module)
     try:
         found, manifest = read_model(path, trusted=types, module=code)
     except ModelFileError as error:
-        told = where_code_is(path) if module is None else None
+        told = _where_code_is(path) if module is None else None
         if told is None:
             raise
         raise ModelFileError(
@@ -154,21 +212,14 @@ def load(path: Path, trusted: str | None = None, module: str | None = None) -> t
     return model, manifest
 
 
-def tell_caution(model: TableModel) -> None:
-    """Say where a model was fitted to data that cannot tell which candidates are true."""
-    if model.caution:
-        note(f"Caution: the model was fitted to data that cannot tell. {model.caution}")
+def _where_code_is(path: Path) -> str | None:
+    """Return where a model file says the code of its torch module is, for a message alone; None where it does not."""
+    from plr.persistence import read_manifest
 
-
-@contextmanager
-def piped() -> Iterator[None]:
-    """Let whoever reads the rows on stdout stop before the last one, as head does."""
-    try:
-        yield
-    except BrokenPipeError:
-        # Python must not try to flush the rest at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
+    written = (read_manifest(path).get("extra") or {}).get("table")
+    options = written.get("options") if isinstance(written, dict) else None
+    told = options.get("module") if isinstance(options, dict) else None
+    return told if isinstance(told, str) and told.isprintable() and len(told) <= _LONGEST_NAME else None
 
 
 def tell_written(done: Done, what: str, more: str = "") -> None:
@@ -182,40 +233,9 @@ def tell_written(done: Done, what: str, more: str = "") -> None:
     typer.echo(f"Wrote {done.out}: {what}{read}{kept}{more}.")
     peak = peak_memory() if done.source.in_batches else None
     if peak is not None:
-        typer.echo(f"Peak memory: {readable(peak)}.", err=True)
+        TERMINAL.note(f"Peak memory: {readable(peak)}.")
 
 
-def counted(done: Done, rows: int) -> str:
-    """Return a number of rows as it is printed: by thousands where rows come in batches."""
-    return f"{rows:,}" if done.source.in_batches else str(rows)
-
-
-def check_different(**files: Path | None) -> None:
-    """Refuse two options that name the same file, of which one would replace the other."""
-    from plr.errors import ParameterError
-
-    seen: dict[Path, str] = {}
-    for option, path in files.items():
-        if path is None:
-            continue
-        resolved = path.expanduser().resolve()
-        if resolved in seen:
-            raise ParameterError(f"{path} is given as {seen[resolved]} and as {option}; name two different files.")
-        seen[resolved] = option
-
-
-def to_stdout(out: Path | None) -> Path | None:
-    """Return None where an output is to go to stdout: left out, or ``-``."""
-    return None if out is None or str(out) == "-" else out
-
-
-class Watch:
-    """A stopwatch."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """How long it has been running."""
-        return round(time.monotonic() - self._start, 2)
+def counted(done: Done) -> str:
+    """Return the number of rows as it is printed: by thousands where rows come in batches."""
+    return f"{done.rows:,}" if done.source.in_batches else str(done.rows)

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from plr.atomic_file import make_folder
+from plr.cli.common import TERMINAL
+
 if TYPE_CHECKING:
     from plr.paper.datasets import Availability
 
@@ -28,11 +31,11 @@ def datasets_command(
 
     Example: plr datasets --export data
     """
-    if export is not None:
-        for path in export_datasets(export, data_dir):
-            typer.echo(f"Wrote {path}", err=True)
     from plr.paper.datasets import available
 
+    if export is not None:
+        for path in export_datasets(export, data_dir):
+            TERMINAL.note(f"Wrote {path}")
     rows = available(data_dir)
     if as_json:
         typer.echo(json.dumps({"datasets": [dataclasses.asdict(row) for row in rows]}))
@@ -42,24 +45,17 @@ def datasets_command(
 
 def export_datasets(folder: Path, data_home: Path | None = None) -> list[Path]:
     """Write every data set, features and target, as ``<name>.parquet``; all are loaded before the first is written."""
-    from plr.errors import DataError
     from plr.paper.datasets import REGISTRY, load
     from plr.tables import write_table
 
     tables = {}
     for name, info in REGISTRY.items():
         dataset = load(name, data_home)
-        tables[name] = dataset.table.append_column(info.target, [dataset.target])
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise DataError(f"{folder} is a file, or lies below one; data sets need a folder.") from error
-    except OSError as error:
-        raise DataError(f"The folder {folder} cannot be made: {error.strerror}.") from error
-    paths = [folder / f"{name}.parquet" for name in tables]
-    for path, table in zip(paths, tables.values(), strict=True):
+        tables[folder / f"{name}.parquet"] = dataset.table.append_column(info.target, [dataset.target])
+    make_folder(folder)
+    for path, table in tables.items():
         write_table(table, path)
-    return paths
+    return list(tables)
 
 
 def _print_listing(rows: list[Availability]) -> None:
@@ -76,4 +72,4 @@ def _print_listing(rows: list[Availability]) -> None:
     Console().print(listing)
     for row in rows:
         if row.problem is not None:
-            typer.echo(f"{row.name}: {row.problem}", err=True)
+            TERMINAL.note(f"{row.name}: {row.problem}")

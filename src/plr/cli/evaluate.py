@@ -8,11 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from plr.cli.common import TERMINAL, loaded
+from plr.cli.options import ModelFile, ModuleCode, Trust
+
 __all__ = ["evaluate_command"]
 
 
 def evaluate_command(
-    model: Annotated[Path, typer.Argument(help="Model file that plr fit wrote, or plr.save_model.")],
+    model: ModelFile,
     data: Annotated[
         Path, typer.Argument(help="Table with the columns of the training table and truths, or folder of Parquet.")
     ],
@@ -34,28 +37,16 @@ def evaluate_command(
         ),
     ] = None,
     interval: Annotated[float, typer.Option(help="Share of true labels that intervals are to hold.")] = 0.9,
-    trust: Annotated[
-        str | None, typer.Option(help="Types of foreign estimators that the model file may hold: a,b,c.")
-    ] = None,
-    module: Annotated[
-        str | None,
-        typer.Option(
-            help="FILE.py:NAME of the torch module, or of what makes it, where the model file holds its weights."
-        ),
-    ] = None,
+    trust: Trust = None,
+    module: ModuleCode = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Compare predictions with true labels, and where there are candidates, choices with the true ones.
 
     Example: plr evaluate model.plr test.parquet --truth true_value
     """
-    from plr.cli.common import check_different, load, tell_caution, terminal, warnings_as_notes
-
-    with warnings_as_notes():
-        check_different(MODEL=model, DATA=data)
-        trained, _ = load(model, trust, module)
-        found = trained.evaluate(data, truth, target=target, prior=prior, interval=interval, front=terminal())
-        tell_caution(trained)
+    with loaded(model, data, None, trust, module) as trained:
+        found = trained.evaluate(data, truth, target=target, prior=prior, interval=interval, front=TERMINAL)
     if as_json:
         typer.echo(json.dumps(found))
         return

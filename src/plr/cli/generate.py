@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from plr.tables.writing import Done
+from plr.cli.common import TERMINAL, check_files, counted, tell_written
+from plr.cli.options import parse_options
 
 __all__ = ["generate_command"]
 
@@ -51,51 +51,8 @@ def generate_command(
 
     Example: plr generate concrete.csv --target compressive_strength --false-labels 4 -o candidates.parquet
     """
-    from plr.cli.common import counted, tell_written
-    from plr.cli.options import parse_options
+    check_files({"DATA": data}, {"--out": out})
     from plr.sources.recipe import carries_recipe
-
-    done, made = generate(
-        data,
-        target,
-        out,
-        false_labels=false_labels,
-        set_size=set_size,
-        mechanism=mechanism,
-        options=parse_options(option or [], "spread=0.2", texts=False),
-        missing=missing,
-        seed=seed,
-        truth_column=truth_column,
-    )
-    candidates = int(done.counts.get("candidates", 0))
-    if as_json:
-        typer.echo(json.dumps({**done.told(), "candidates": candidates, "recipe": made}))
-        return
-    tell_written(done, f"{counted(done, done.rows)} rows", f", {candidates / done.rows:.2f} candidates a row")
-    if "sample_rows" in made:
-        typer.echo(f"Taken from a sample of {made['sample_rows']:,} rows: {' and '.join(made['from_sample'])}.")
-    if not out.is_dir() and not carries_recipe(out):
-        typer.echo(f"Made by (a {out.suffix} file cannot carry it): {json.dumps(made)}", err=True)
-        if truth_column is not None:
-            typer.echo(f"So tell the next command which column is the truth: --truth {truth_column}", err=True)
-
-
-def generate(
-    data: Path,
-    target: str,
-    out: Path,
-    *,
-    false_labels: int | None = None,
-    set_size: str | None = None,
-    mechanism: str = "uniform",
-    options: dict[str, Any] | None = None,
-    missing: float = 0.0,
-    seed: int = 0,
-    truth_column: str | None = None,
-) -> tuple[Done, dict[str, Any]]:
-    """Read a labelled table, hide its labels among false ones, write it; return what was done, and how."""
-    from plr.cli.common import check_different, terminal
-    from plr.errors import ParameterError
     from plr.tables.generation import generate_table
 
     settings: dict[str, Any] = {
@@ -104,17 +61,17 @@ def generate(
         "mechanism": mechanism,
         "missing": missing,
         "random_state": seed,
-        **(options or {}),
+        **parse_options(option or [], "spread=0.2", texts=False),
     }
-    if data.is_dir():
-        check_different(**{"DATA": data, "--out": out})
-    elif _is_same_file(data, out):
-        raise ParameterError(f"--out {out} is the input itself, whose true labels would be lost; name another file.")
-    return generate_table(data, target, out, settings, truth_column=truth_column, front=terminal())
-
-
-def _is_same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.expanduser().samefile(other)
-    except OSError:
-        return False
+    done, made = generate_table(data, target, out, settings, truth_column=truth_column, front=TERMINAL)
+    candidates = int(done.counts.get("candidates", 0))
+    if as_json:
+        typer.echo(json.dumps({**done.to_dict(), "candidates": candidates, "recipe": made}))
+        return
+    tell_written(done, f"{counted(done)} rows", f", {candidates / done.rows:.2f} candidates a row")
+    if "sample_rows" in made:
+        typer.echo(f"Taken from a sample of {made['sample_rows']:,} rows: {' and '.join(made['from_sample'])}.")
+    if not out.is_dir() and not carries_recipe(out):
+        TERMINAL.note(f"Made by (a {out.suffix} file cannot carry it): {json.dumps(made)}")
+        if truth_column is not None:
+            TERMINAL.note(f"So tell the next command which column is the truth: --truth {truth_column}")

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from plr.regressor import PartialLabelRegressor
+from plr._parameters import check_choice
+from plr.errors import ParameterError, unknown_name
+from plr.learners import LEARNERS, Module
+from plr.learners.starts import STARTS
+from plr.losses import LOSSES
+from plr.regressor import PartialLabelRegressor
+from plr.weighting import WEIGHTINGS
 
-__all__ = ["STARTS_TO_NAME", "check_module", "make_regressor"]
+__all__ = ["NAMES", "make_regressor"]
 
-STARTS_TO_NAME = ("auto", "none", "density", "sampled")
-"""What ``--start`` may be."""
+_CLASSES: dict[str, Mapping[str, Any]] = {
+    "learner": {"auto": None, **LEARNERS, "module": Module},
+    # What auto stands for, whatever the data.
+    "weighting": {"auto": WEIGHTINGS["posterior"], **WEIGHTINGS},
+    "loss": LOSSES,
+    "start": {"auto": None, "none": None, **STARTS},
+}
+NAMES = {part: sorted(classes) for part, classes in _CLASSES.items()}
+"""What each part of a model may be, by the name of its option."""
 
 # Parameters that no text can give: code, and estimators.
 _CODE = ("module", "loss", "score", "process")
-_WITH_PREFIX = ("weighting", "loss", "start")
 
 
 def make_regressor(
@@ -39,25 +50,27 @@ def make_regressor(
         What the learner ``module`` trains.
     seed, jobs : int
     """
-    from plr import PartialLabelRegressor
-    from plr.errors import ParameterError
-    from plr.learners.starts import STARTS
-    from plr.losses import LOSSES
-    from plr.weighting import WEIGHTINGS
-
     given = {"learner": "auto", "weighting": "auto", "loss": "squared", "start": "auto", **parts}
     effort = given.pop("effort", None)
-    own = _by_part(options)
-    # What the weighting auto stands for, whatever the data.
-    names = {**given, "weighting": {"auto": "posterior"}.get(given["weighting"], given["weighting"])}
-    classes = {
-        "learner": _learner_class(given["learner"], module, own["learner"]),
-        "weighting": _class_of("weighting", names["weighting"], WEIGHTINGS),
-        "loss": _class_of("loss", given["loss"], LOSSES),
-        "start": _start_class(given["start"], STARTS, own["start"]),
-    }
+    classes = {part: _CLASSES[part][check_choice(part, name, NAMES[part])] for part, name in given.items()}
+    if given["learner"] == "module" and module is None:
+        raise ParameterError(
+            "--learner module trains a torch module of yours; say where it is: --module FILE.py:NAME, for a module, or "
+            "a function or class that makes one."
+        )
+    if given["learner"] != "module" and module is not None:
+        raise ParameterError(
+            f"--module is for --learner module, and the learner is {given['learner']}; add it, or leave --module out."
+        )
+    own: dict[str, dict[str, Any]] = {part: {} for part in classes}
+    for name, value in options.items():
+        prefix, dot, rest = name.partition(".")
+        if dot and prefix not in own:
+            raise unknown_name(f"part in --option {name}:", prefix, own)
+        own[prefix if dot else "learner"][rest if dot else name] = value
     for part, named in own.items():
-        _check_options(part, names[part], named, classes)
+        name = "posterior" if part == "weighting" and given[part] == "auto" else given[part]
+        _check_options(part, name, named, classes)
     if given["learner"] == "module":
         own["learner"] = {"scale_features": True, **own["learner"], "module": module}
     elif effort is not None and own["learner"] and "effort" in _known(classes["learner"]):
@@ -65,71 +78,12 @@ def make_regressor(
             raise ParameterError("--effort and --option effort are the same; give one of them.")
         own["learner"], effort = {"effort": effort, **own["learner"]}, None
     # Without options a part goes by its name, which the regressor knows more about than its class.
-    made: dict[str, Any] = {part: _made(classes[part], named) if named else given[part] for part, named in own.items()}
-    if given["start"] == "none":
-        made["start"] = None
+    made: dict[str, Any] = {**given, "start": None if given["start"] == "none" else given["start"]}
+    for part, named in own.items():
+        if named:
+            values = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+            made[part] = classes[part](**values)
     return PartialLabelRegressor(**made, effort=effort, random_state=seed, n_jobs=jobs)
-
-
-def check_module(learner: str, named: bool) -> None:
-    """Refuse the learner ``module`` without a torch module, and a torch module without it."""
-    from plr.errors import ParameterError
-
-    if learner == "module" and not named:
-        raise ParameterError(
-            "--learner module trains a torch module of yours; say where it is: --module FILE.py:NAME, for a module, or "
-            "a function or class that makes one."
-        )
-    if learner != "module" and named:
-        raise ParameterError(
-            f"--module is for --learner module, and the learner is {learner}; add it, or leave --module out."
-        )
-
-
-def _by_part(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the options of each part, without prefix."""
-    from plr.errors import unknown_name
-
-    found: dict[str, dict[str, Any]] = {part: {} for part in ("learner", *_WITH_PREFIX)}
-    for name, value in options.items():
-        prefix, dot, rest = name.partition(".")
-        if dot and prefix not in found:
-            raise unknown_name(f"part in --option {name}:", prefix, found)
-        found[prefix if dot else "learner"][rest if dot else name] = value
-    return found
-
-
-def _learner_class(name: str, module: Any, options: Mapping[str, Any]) -> Any:
-    from plr.errors import ParameterError
-    from plr.learners import LEARNERS, Module
-
-    check_module(name, module is not None)
-    if name == "auto":
-        if options:
-            raise ParameterError(
-                f"--learner auto goes by the data and takes no options; name the learner that --option "
-                f"{next(iter(options))} is for, such as --learner mlp."
-            )
-        return None
-    return Module if name == "module" else _class_of("learner", name, {**LEARNERS, "module": Module})
-
-
-def _start_class(name: str, registry: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    from plr._parameters import check_choice
-    from plr.errors import ParameterError
-
-    check_choice("--start", name, STARTS_TO_NAME)
-    if name not in registry and options:
-        raise ParameterError(f"--start {name} takes no options; name the start, such as --start density.")
-    return registry.get(name)
-
-
-def _class_of(part: str, name: str, registry: Mapping[str, Callable[..., Any]]) -> Any:
-    from plr.errors import unknown_name
-
-    if name not in registry:
-        raise unknown_name(part, name, [*registry, *(["auto"] if part != "loss" else [])])
-    return registry[name]
 
 
 def _known(made_by: Any) -> list[str]:
@@ -138,8 +92,13 @@ def _known(made_by: Any) -> list[str]:
 
 def _check_options(part: str, name: str, options: Mapping[str, Any], classes: Mapping[str, Any]) -> None:
     """Refuse options that a part has not, with the nearest that it has, and texts where it is yes or no."""
-    from plr.errors import ParameterError, unknown_name
-
+    if options and classes[part] is None:
+        such = "mlp" if part == "learner" else "density"
+        goes = "goes by the data and takes" if name == "auto" else "takes"
+        raise ParameterError(
+            f"--{part} {name} {goes} no options; name the {part} that --option {next(iter(options))} is for, such as "
+            f"--{part} {such}."
+        )
     known = _known(classes[part])
     for option in options:
         typed = option if part == "learner" else f"{part}.{option}"
@@ -156,7 +115,3 @@ def _check_options(part: str, name: str, options: Mapping[str, Any], classes: Ma
         if not known:
             raise ParameterError(f"--option {typed}: the {part} {name} has no options.")
         raise ParameterError(f"--option {typed}: {unknown_name(f'option of the {part} {name}', option, known)}")
-
-
-def _made(made_by: Any, options: Mapping[str, Any]) -> Any:
-    return made_by(**{name: tuple(value) if isinstance(value, list) else value for name, value in options.items()})

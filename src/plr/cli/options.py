@@ -1,13 +1,61 @@
-"""Options as NAME=VALUE, which some verbs take any number of."""
+"""Options that several verbs take, and values as NAME=VALUE."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-__all__ = ["parse_options"]
+import typer
+
+from plr.errors import ParameterError
+
+__all__ = [
+    "Candidates",
+    "DropEmpty",
+    "Ignore",
+    "JsonRows",
+    "ModelFile",
+    "ModuleCode",
+    "NewTable",
+    "Prefix",
+    "Prior",
+    "Trust",
+    "Truth",
+    "parse_options",
+]
+
+ModelFile = Annotated[Path, typer.Argument(help="Model file that plr fit wrote, or plr.save_model.")]
+Candidates = Annotated[
+    str, typer.Option("--target", help="Column of candidate sets, or several columns with a candidate each: a,b,c.")
+]
+Ignore = Annotated[str | None, typer.Option(help="Columns that are no features: a,b,c.")]
+Truth = Annotated[
+    str | None, typer.Option(help="Column of true labels, if there is one; it is left out of the features.")
+]
+Prior = Annotated[
+    str | None, typer.Option(help="Column that says how likely each candidate is, in the form of the target.")
+]
+DropEmpty = Annotated[bool, typer.Option("--drop-empty", help="Leave out rows without a candidate.")]
+NewTable = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="Table to write; the ending says the format. For a folder also another folder.",
+        show_default="CSV on stdout",
+        callback=lambda out: None if str(out) == "-" else out,
+    ),
+]
+Prefix = Annotated[str, typer.Option(help="Put before the names of the new columns.")]
+Trust = Annotated[str | None, typer.Option(help="Types of foreign estimators that the model file may hold: a,b,c.")]
+ModuleCode = Annotated[
+    str | None,
+    typer.Option(help="FILE.py:NAME of the torch module, or of what makes it, where the model file holds its weights."),
+]
+JsonRows = Annotated[bool, typer.Option("--json", help="Print JSON: what was done, or without -o the rows.")]
 
 
 def parse_options(given: Sequence[str], example: str, *, texts: bool = True) -> dict[str, Any]:
@@ -27,8 +75,6 @@ def parse_options(given: Sequence[str], example: str, *, texts: bool = True) -> 
     >>> parse_options(["epochs=50", "hidden=[8, 8]", "activation=silu"], "epochs=50")
     {'epochs': 50, 'hidden': [8, 8], 'activation': 'silu'}
     """
-    from plr.errors import ParameterError
-
     options: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plr._parameters import check_choice
+from plr.cli.common import TERMINAL, warnings_as_notes
+from plr.errors import DataError, ParameterError
+
 if TYPE_CHECKING:
     from plr.paper.report.content import Content
 
 __all__ = ["report_command"]
+
+# What the database of a benchmark begins with, as every file of SQLite's does.
+_DATABASE = b"SQLite format 3\0"
 
 
 def report_command(
@@ -83,61 +92,69 @@ def report_command(
 
     Example: plr report model.plr -o page.html, or plr report runs/paper -o runs/paper/report
     """
-    from plr.cli.model_report import is_model
-
-    if is_model(subject):
-        _refuse("a model", {"--selection": selection, "--per": per, "--notes": notes})
-        _report_model(
-            subject, out, as_json, data=data, truth=truth, target=target, prior=prior, trust=trust, module=module
-        )
+    of_model = {"data": data, "truth": truth, "target": target, "prior": prior, "trust": trust, "module": module}
+    of_store = {"selection": selection, "per": per, "notes": notes}
+    model = _is_model(subject)
+    for option, value in (of_store if model else of_model).items():
+        if value is not None:
+            which = "a model" if model else "a benchmark"
+            raise ParameterError(f"--{option} has no meaning for the report of {which}; leave it out.")
+    if model:
+        _report_model(subject, out, as_json, **of_model)
     else:
-        given: dict[str, object] = {
-            "--data": data,
-            "--truth": truth,
-            "--target": target,
-            "--prior": prior,
-            "--trust": trust,
-            "--module": module,
-        }
-        _refuse("a benchmark", given)
         _report_store(subject, out, as_json, selection, per or "trial", notes)
 
 
-def _refuse(subject: str, options: dict[str, object]) -> None:
-    from plr.errors import ParameterError
-
-    for option, value in options.items():
-        if value is not None:
-            raise ParameterError(f"{option} has no meaning for the report of {subject}; leave it out.")
+def _is_model(path: Path) -> bool:
+    """Whether a path names a model file rather than the results of a benchmark."""
+    if path.suffix == ".plr" and not path.is_dir():
+        return True
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            begin = file.read(len(_DATABASE))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from error
+    # A model file begins with the length of its header and a brace; those of earlier formats with "PK".
+    if begin[8:9] != b"{" and not begin.startswith(b"PK") and begin != _DATABASE:
+        raise ParameterError(
+            f"{path} is neither a model file nor a folder of benchmark results; for a table: "
+            f"plr report MODEL --data {path}"
+        )
+    return begin != _DATABASE
 
 
 def _report_model(subject: Path, out: Path, as_json: bool, **choices: Any) -> None:
-    from plr.cli.common import warnings_as_notes
-    from plr.cli.model_report import report_model, summarise_page
+    from plr.cli.model_report import report_model
 
     with warnings_as_notes():
         content = report_model(subject, out, **choices)
     if as_json:
-        typer.echo(json.dumps(summarise_page(content, out)))
+        facts, diagnosis = content.facts, content.model.diagnosis_
+        told = {
+            "page": str(out),
+            "new_rows": content.new,
+            "facts": None if facts is None else dataclasses.asdict(facts),
+            "diagnosis": None if diagnosis is None else diagnosis.told(),
+        }
+        typer.echo(json.dumps(told))
         return
     if content.rows is None:
-        typer.echo(
-            "The file keeps nothing about single rows; plr report MODEL --data DATA shows those of a table.", err=True
-        )
+        TERMINAL.note("The file keeps nothing about single rows; plr report MODEL --data DATA shows those of a table.")
     typer.echo(out)
 
 
 def _report_store(store: Path, out: Path, as_json: bool, selection: str | None, per: str, notes: Path | None) -> None:
-    from plr._parameters import check_choice
+    check_choice("per", per, ("trial", "cell"))
     from plr.paper.report.writing import write_report
 
-    check_choice("--per", per, ("trial", "cell"))
     content, paths = write_report(store, out, selection=selection, per=per, notes=notes)
     if as_json:
-        typer.echo(json.dumps(summarise_report(content, paths)))
+        typer.echo(json.dumps(_summarise_report(content, paths)))
         return
     for line in _closing_lines(content):
-        typer.echo(line, err=True)
+        TERMINAL.note(line)
     for path in paths:
         typer.echo(path)
 
@@ -158,12 +175,13 @@ def _closing_lines(content: Content) -> list[str]:
     if done < total:
         failed = content.states.get("failed", 0)
         what = f", {failed} of which failed" if failed else ""
-        lines.append(f"Not finished: {total - done} of {total} cells are missing{what}; plr benchmark goes on with it.")
+        lines.append(
+            f"Not finished: {total - done} of {total} cells are missing{what}; run plr benchmark again to resume."
+        )
     return lines
 
 
-def summarise_report(content: Content, paths: list[Path]) -> dict[str, Any]:
-    """Return what a report came to, as plain values."""
+def _summarise_report(content: Content, paths: list[Path]) -> dict[str, Any]:
     best = content.best
     return {
         "files": [str(path) for path in paths],

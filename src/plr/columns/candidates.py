@@ -41,13 +41,10 @@ def read_candidates(
             parameter="prior",
             value=list(prior),
         )
-    table = _codes_as_numbers(table, [*columns, *prior]) if len(columns) > 1 else table
     if len(columns) > 1:
-        return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, empty=empty)
-    lists = _lists(table, columns[0])
-    if lists is not None:
-        shares = _lists(table, prior[0]) if prior else None
-        return CandidateSets.from_arrow(lists, prior=shares, empty=empty)
+        table = _codes_as_numbers(table, [*columns, *prior])
+    elif (lists := _lists(table, columns[0])) is not None:
+        return CandidateSets.from_arrow(lists, prior=_lists(table, prior[0]) if prior else None, empty=empty)
     return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, empty=empty)
 
 

@@ -1,20 +1,22 @@
-"""A table of features with a true label per row."""
+"""A table of features with a true label per row, and the matrix of numbers that a model is fed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from plr.columns.matrix import categories, numbers, one_hot
-from plr.errors import DataError, unknown_name
+from plr.errors import DataError, FeatureError, ParameterError, unknown_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Dataset", "dataset_of", "true_labels"]
+__all__ = ["Dataset", "categories", "dataset_of", "encode", "numbers", "true_labels"]
+
+_SCALINGS = ("standard", "min-max", "none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +55,7 @@ class Dataset:
 
         For models that scale inside, as plr's own do; :func:`plr.paper.datasets.encode` scales.
         """
-        blocks = [
-            one_hot(self.table[name]) if name in self.categorical else numbers(self.table[name], name)[:, None]
-            for name in self.table.column_names
-        ]
-        return np.hstack(blocks)
+        return _encode(self, lambda values: values)
 
     @property
     def feature_names(self) -> list[str]:
@@ -97,8 +95,8 @@ def dataset_of(table: pa.Table, target: str, *, name: str = "table", source: obj
 def _is_categorical(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary, pa.types.is_boolean)
-    return any(test(kind) for test in tests)
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind) or types.is_boolean(kind)
 
 
 def true_labels(table: pa.Table, name: str, source: object) -> NDArray[np.float64]:
@@ -108,3 +106,94 @@ def true_labels(table: pa.Table, name: str, source: object) -> NDArray[np.float6
     values = read_target(table, name, source)
     values.flags.writeable = False
     return values
+
+
+def encode(dataset: Dataset, train_rows: ArrayLike, *, scaling: str | None = None) -> NDArray[np.float64]:
+    """Encode the features of a data set as a matrix, the scaling learned from the training rows alone.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What :func:`plr.paper.datasets.load` returns.
+    train_rows : array-like of int
+        Rows the scaling, and the mean that fills an empty cell, may look at.
+    scaling : {"standard", "min-max", "none"}, optional
+        How columns that are not categorical are scaled; by default as the data set says. A column that is constant over
+        the training rows becomes 0.
+
+    Returns
+    -------
+    ndarray of shape (rows, encoded features)
+        All rows. A categorical column gives one column of zeros and ones per category, in sorted order, whether or not
+        a training row has it; an empty cell of a categorical column is zero in all of them.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"colour": ["red", "blue", "red"], "size": [1.0, 3.0, 9.0]})
+    >>> dataset = Dataset("toy", table, np.zeros(3), categorical=("colour",))
+    >>> encode(dataset, [0, 1])
+    array([[ 0.,  1., -1.],
+           [ 1.,  0.,  1.],
+           [ 0.,  1.,  7.]])
+    """
+    chosen = dataset.scaling if scaling is None else scaling
+    if chosen not in _SCALINGS:
+        raise unknown_name("scaling", chosen, _SCALINGS)
+    rows = np.asarray(train_rows)
+    if rows.size == 0:
+        raise ParameterError("encode needs at least one training row to learn the scaling from.")
+    return _encode(dataset, lambda values: _scale(values, rows, chosen))
+
+
+def _encode(dataset: Dataset, scale: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
+    blocks = []
+    for name in dataset.table.column_names:
+        column = dataset.table[name]
+        blocks.append(_one_hot(column) if name in dataset.categorical else scale(numbers(column, name))[:, None])
+    return np.hstack(blocks)
+
+
+def _one_hot(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return one column of zeros and ones per category, categories sorted."""
+    import pyarrow.compute as pc
+
+    cells = _plain(column)
+    equal = [pc.fill_null(pc.equal(cells, category), False).to_numpy() for category in categories(column)]
+    return np.stack(equal, axis=1).astype(np.float64)
+
+
+def categories(column: pa.ChunkedArray) -> list[Any]:
+    """Return the distinct values of a column, sorted, empty cells aside."""
+    return sorted(value for value in _plain(column).unique().to_pylist() if value is not None)
+
+
+def numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+    """Return a column as floats, NaN where empty."""
+    import pyarrow as pa
+
+    try:
+        return np.array(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    except pa.ArrowException as error:
+        raise FeatureError(f"Column {name!r} has the type {column.type}: neither a number nor text.") from error
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _scale(values: NDArray[np.float64], rows: NDArray[Any], scaling: str) -> NDArray[np.float64]:
+    seen = values[rows]
+    seen = seen[~np.isnan(seen)]
+    if seen.size == 0:
+        return np.zeros_like(values)
+    filled = np.where(np.isnan(values), seen.mean(), values)
+    if scaling == "none":
+        return filled
+    # Decided on the range: the mean of equal numbers may be off by a rounding error, and so their deviation not zero.
+    width = seen.max() - seen.min()
+    if width == 0:
+        return np.zeros_like(values)
+    return (filled - seen.mean()) / seen.std() if scaling == "standard" else (filled - seen.min()) / width

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from plr.columns.dates import PARTS
-from plr.columns.kinds import (
-    KINDS,
-    Column,
-    Mended,
-    plain,
-    settled,
-    to_category,
-    to_dates,
-    to_numbers,
-    to_seconds,
-    to_truth,
-    what_is,
-)
+from plr.columns.kinds import KINDS, PARTS, Column, Mended, part_of, read_cells, settled, what_is
 from plr.columns.targets import row_places
 from plr.errors import DataError
+from plr.front_end import listed
 
-__all__ = ["Column", "Features", "learn_features"]
+__all__ = ["Column", "Features", "check_present", "learn_features"]
 
-Floats = NDArray[np.float64]
-
-_NAMED = 8
 # The squares of larger numbers are none.
 _LARGEST = 1e150
 
@@ -90,14 +74,23 @@ class Features:
         notes : list of Mended
             Texts.
         """
-        check_present(table, [column.name for column in self.used], source, roles)
+        check_present(table.column_names, [column.name for column in self.used], source, roles)
         made: dict[str, Any] = {}
         notes: list[Mended] = []
         for column in self.used:
-            for name, values in _read(column, table, notes, some).items():
-                made[name] = values
-                if isinstance(values, np.ndarray):
-                    _check_size(values, column, source, place or row_places(source))
+            try:
+                read, mended = read_cells(column, table[column.name], some=some)
+            except ValueError as error:
+                raise DataError(
+                    f"{source}: column {column.name!r} held {KINDS[column.kind]} in training and {error} now; write it "
+                    "as in training, or fit the model again.",
+                    column=column.name,
+                    source=source,
+                ) from error
+            if column.kind != "category":
+                _check_size(read, column.name, source, place or row_places(source))
+            made |= read
+            notes += [] if mended is None else [mended]
         return pa.table(made), notes
 
     def settled(self, table: pa.Table) -> Features:
@@ -114,7 +107,7 @@ class Features:
     def from_dict(cls, written: Any) -> Features:
         """Read what `to_dict` wrote, or complain."""
         try:
-            columns = tuple(_column_of(entry) for entry in written["columns"])
+            columns = tuple(map(_column_of, written["columns"]))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError("What the model file says about the columns of its table cannot be read.") from error
         return cls(columns)
@@ -122,9 +115,9 @@ class Features:
 
 def _column_of(entry: Mapping[str, Any]) -> Column:
     name, kind, form, note = (str(entry[key]) for key in ("name", "kind", "form", "note"))
-    features = tuple(str(feature) for feature in entry["features"])
-    parts = [feature.rpartition(": ")[2].rstrip("_") for feature in features]
-    if kind not in KINDS or (kind == "date" and not set(parts) <= set(PARTS)) or (kind != "date" and len(features) > 1):
+    features = tuple(map(str, entry["features"]))
+    is_right = set(map(part_of, features)) <= set(PARTS) if kind == "date" else len(features) <= 1
+    if kind not in KINDS or not is_right:
         raise ValueError(kind)
     return Column(name, kind, features, form, note)
 
@@ -150,10 +143,17 @@ def learn_features(table: pa.Table, leave: Collection[str] = (), source: object 
     >>> [(column.name, column.kind) for column in learn_features(table).columns]
     [('size', 'number'), ('colour', 'category'), ('unit', 'left out')]
     """
-    columns = tuple(what_is(name, table[name]) for name in table.column_names if name not in leave)
-    features = Features(_without_clashes(columns))
+    taken, columns = set(table.column_names) - set(leave), []
+    for name in table.column_names:
+        if name in leave:
+            continue
+        column = what_is(name, table[name])
+        if column.kind == "date":
+            column = replace(column, features=tuple(_new_name(feature, taken) for feature in column.features))
+        columns.append(column)
+    features = Features(tuple(columns))
     if not features.used:
-        reasons = "; ".join(f"{column.name!r} {column.note}" for column in features.columns[:_NAMED])
+        reasons = "; ".join(f"{column.name!r} {column.note}" for column in features.columns[:8])
         raise DataError(
             f"{source} has no column to predict from besides the target"
             + (f", since the others are left out: {reasons}." if reasons else ".")
@@ -161,64 +161,39 @@ def learn_features(table: pa.Table, leave: Collection[str] = (), source: object 
     return features
 
 
-def check_present(table: pa.Table, names: list[str], source: object, roles: Collection[str] = ()) -> None:
+def _new_name(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def check_present(known: Sequence[str], names: Sequence[str], source: object, roles: Collection[str] = ()) -> None:
     """Refuse a table that lacks columns the model was trained on; one with a role is no other under another name."""
-    missing = [name for name in names if name not in table.column_names]
+    missing = [name for name in names if name not in known]
     if not missing:
         return
-    shown = ", ".join(map(repr, missing[:_NAMED])) + (
-        f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-    )
-    taken = {*roles, *names}
-    folded = {name.casefold().strip(): name for name in table.column_names if name not in taken}
+    folded = {name.casefold().strip(): name for name in known if name not in {*roles, *names}}
     near = difflib.get_close_matches(missing[0].casefold(), folded, n=1, cutoff=0.8)
     hint = f"; its {folded[near[0]]!r} may be {missing[0]!r} under another name" if near else ""
     raise DataError(
-        f"{source} lacks the column{'s' if len(missing) > 1 else ''} {shown} that the model was trained on{hint}."
+        f"{source} lacks the column{'s' if len(missing) > 1 else ''} {listed(list(map(repr, missing)))} that the model "
+        f"was trained on{hint}."
     )
 
 
-def _check_size(values: Floats, column: Column, source: object, place: Callable[[int], str]) -> None:
-    too_large = np.flatnonzero(np.abs(values) > _LARGEST)
-    if too_large.size:
-        row = int(too_large[0])
-        what = "infinite" if np.isinf(values[row]) else f"{values[row]:g}, too large to compute with,"
-        raise DataError(
-            f"{source}: column {column.name!r} is {what} in {place(row)}; correct it, leave the "
-            "cell empty, or leave the column out with {parameter}.",
-            parameter="ignore",
-            row=row,
-            column=column.name,
-            value=values[row],
-            source=source,
-        )
-
-
-def _without_clashes(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    taken = {column.name for column in columns}
-    out = []
-    for column in columns:
-        if column.kind == "date":
-            fresh = []
-            for feature in column.features:
-                while feature in taken:
-                    feature += "_"
-                taken.add(feature)
-                fresh.append(feature)
-            column = Column(column.name, column.kind, tuple(fresh), column.form, column.note)
-        out.append(column)
-    return tuple(out)
-
-
-def _read(column: Column, table: pa.Table, notes: list[Mended], some: bool) -> dict[str, Any]:
-    cells = plain(table[column.name])
-    if column.kind == "date":
-        times = to_dates(cells, column, notes, some=some)
-        return {feature: PARTS[feature.rpartition(": ")[2].rstrip("_")](times) for feature in column.features}
-    readers: dict[str, Callable[..., Any]] = {
-        "number": to_numbers,
-        "boolean": to_truth,
-        "category": to_category,
-        "clock": to_seconds,
-    }
-    return {column.features[0]: readers[column.kind](cells, column, notes, some=some)}
+def _check_size(read: Mapping[str, Any], column: str, source: object, place: Callable[[int], str]) -> None:
+    for values in read.values():
+        too_large = np.flatnonzero(np.abs(values) > _LARGEST)
+        if too_large.size:
+            row = int(too_large[0])
+            what = "infinite" if np.isinf(values[row]) else f"{values[row]:g}, too large to compute with,"
+            raise DataError(
+                f"{source}: column {column!r} is {what} in {place(row)}; correct it, leave the cell empty, or leave "
+                "the column out with {parameter}.",
+                parameter="ignore",
+                row=row,
+                column=column,
+                value=values[row],
+                source=source,
+            )

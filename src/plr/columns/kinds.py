@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,34 +12,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from plr.columns.dates import date_parts, has_clock, is_date, seconds, to_timestamp
 from plr.columns.texts import date_format, is_text, likeliest_date_format, number_form, texts_to_dates, texts_to_numbers
-from plr.errors import DataError
 
-__all__ = [
-    "KINDS",
-    "Column",
-    "Mended",
-    "plain",
-    "settled",
-    "to_category",
-    "to_dates",
-    "to_numbers",
-    "to_seconds",
-    "to_truth",
-    "what_is",
-]
+__all__ = ["KINDS", "PARTS", "Column", "Mended", "part_of", "plain", "read_cells", "settled", "what_is"]
 
 Floats = NDArray[np.float64]
 
-KINDS = ("number", "boolean", "category", "date", "clock", "left out")
-"""What a column can be."""
+KINDS = {
+    "number": "numbers",
+    "boolean": "true and false",
+    "category": "texts",
+    "date": "dates",
+    "clock": "times",
+    "left out": "nothing",
+}
+"""What a column can be, and what it then holds."""
 
 # Texts are an identifier or prose, and no categories, where there are so many and so large a share are different.
 _MANY_TEXTS, _DIFFERENT = 20, 0.5
 _ROW_NUMBERS = re.compile(r"(|unnamed: ?\d+|index|row|row[_ ]?(id|number|nr|no)|__index_level_\d+__)", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"(.*[_ .-])?(id|nr|no|key)|.*[a-z](Id|ID)")
-_YES, _NO = {"true", "yes", "y", "t", "1"}, {"false", "no", "n", "f", "0"}
+_YES, _NO = pa.array(["true", "yes", "y", "t", "1"]), pa.array(["false", "no", "n", "f", "0"])
 
 
 @dataclass(frozen=True)
@@ -138,17 +132,18 @@ def what_is(name: str, cells: Any) -> Column:
         return _left_out(name, f"is {_shown(cells[0].as_py())} in every row")
     if types.is_boolean(kind):
         return Column(name, "boolean", (name,), note=_gaps("true is 1 and false 0", cells))
-    if is_date(kind):
-        return _dates(name, to_timestamp(cells), "")
-    if has_clock(kind):
+    if _is_date(kind):
+        return _dates(name, _to_timestamp(cells), "")
+    if _has_clock(kind):
         return Column(name, "clock", (name,), note=_gaps("in seconds", cells))
     if is_text(kind):
         return _text(name, cells)
-    if types.is_integer(kind) and _ROW_NUMBERS.fullmatch(name.strip()) and _counts_rows(cells):
+    row_number = types.is_integer(kind) and len(cells) > 1 and _ROW_NUMBERS.fullmatch(name.strip())
+    if row_number and (np.diff(_floats(cells)) == 1).all():
         return _left_out(name, "numbers the rows")
     if types.is_integer(kind) and _identifies(name, cells):
         return _left_out(name, "has a different number in every row and is named as an identifier")
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    if _is_number(kind):
         return Column(name, "number", (name,), note=_gaps("", cells))
     return _left_out(name, f"has the type {kind}, which is neither number, text nor date")
 
@@ -167,66 +162,92 @@ def settled(column: Column, cells: Any) -> Column:
     return replace(column, form=likeliest_date_format(cells)) if column.kind == "date" else column
 
 
-def to_numbers(cells: Any, column: Column, notes: list[Mended], *, some: bool = False) -> Floats:
-    """Read cells of a column that held numbers in training; unless they are but some, one at least must be a number."""
-    if is_text(cells.type):
-        form = column.form or number_form(cells) or "plain"
-        cells, wrong, first = texts_to_numbers(cells, form)
-        if wrong and cells.null_count == len(cells) and not some:
-            raise DataError(f"Column {column.name!r} held numbers in training and holds texts such as {first!r} now.")
-        if wrong:
-            notes.append(Mended(column.name, "number", wrong, first))
-    elif is_date(cells.type) or pa.types.is_nested(cells.type):
-        raise DataError(f"Column {column.name!r} held numbers in training and has the type {cells.type} now.")
-    return _floats(cells)
+def read_cells(column: Column, cells: Any, *, some: bool = False) -> tuple[dict[str, Any], Mended | None]:
+    """Read new cells of a column as what it held in training.
 
+    Parameters
+    ----------
+    column : Column
+    cells : pyarrow.ChunkedArray
+    some : bool, default=False
+        Whether there are more than these, so that not one of them need be right.
 
-def to_truth(cells: Any, column: Column, notes: list[Mended], *, some: bool = False) -> Floats:
-    """Read cells of a column that held true and false in training."""
-    if not is_text(cells.type):
-        return to_numbers(cells, column, notes, some=some)
-    folded = [None if cell is None else cell.strip().lower() for cell in cells.to_pylist()]
-    known: dict[str | None, float] = {None: np.nan}
-    known.update(dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0))
-    wrong = [cell for cell in folded if cell not in known]
-    if wrong:
-        raise DataError(f"Column {column.name!r} held true and false in training and holds {wrong[0]!r} now.")
-    return np.array([known[cell] for cell in folded], dtype=np.float64)
+    Returns
+    -------
+    features : dict of str to array
+        Numbers, NaN where missing, or texts, null where missing.
+    mended : Mended or None
+        The cells that count as missing.
 
-
-def to_seconds(cells: Any, column: Column, notes: list[Mended], *, some: bool = False) -> Floats:
-    """Read cells of a column that held times of day or lengths of time in training."""
-    if pa.types.is_null(cells.type):
-        return to_numbers(cells, column, notes, some=some)
-    if not has_clock(cells.type):
-        raise DataError(f"Column {column.name!r} held times in training and has the type {cells.type} now.")
-    return seconds(cells)
-
-
-def to_category(cells: Any, column: Column, _: list[Mended], *, some: bool = False) -> Any:  # noqa: ARG001
-    """Read cells of a column that held categories in training: anything has a text."""
-    if pa.types.is_nested(cells.type):
-        raise DataError(f"Column {column.name!r} held texts in training and has the type {cells.type} now.")
-    return pc.utf8_trim_whitespace(cells.cast(pa.string()))
-
-
-def to_dates(cells: Any, column: Column, notes: list[Mended], *, some: bool = False) -> Any:
-    """Read cells of a column that held dates in training; unless they are but some, one at least must be a date."""
-    if is_text(cells.type):
+    Raises
+    ------
+    ValueError
+        Where they are something else; the message says what.
+    """
+    cells, mended, kind = plain(cells), None, column.kind
+    if kind == "category":
+        if pa.types.is_nested(cells.type):
+            raise ValueError(f"has the type {cells.type}")
+        return {column.features[0]: pc.utf8_trim_whitespace(cells.cast(pa.string()))}, None
+    if is_text(cells.type) and kind != "clock":
         given = cells
-        cells = texts_to_dates(cells, column.form or likeliest_date_format(cells))
+        if kind == "number":
+            cells = texts_to_numbers(cells, column.form or number_form(cells) or "plain")
+        elif kind == "date":
+            cells = texts_to_dates(cells, column.form or likeliest_date_format(cells))
+        else:
+            cells = _texts_to_booleans(cells)
         wrong = given.filter(pc.and_(given.is_valid(), pc.is_null(cells)))
-        if len(wrong) and len(wrong) == len(given) - given.null_count and not some:
-            raise DataError(
-                f"Column {column.name!r} held dates in training and holds texts such as {wrong[0].as_py()!r} now."
-            )
         if len(wrong):
-            notes.append(Mended(column.name, "date", len(wrong), str(wrong[0].as_py())))
-    elif pa.types.is_null(cells.type):
-        cells = pa.nulls(len(cells), pa.timestamp("s"))
-    elif not is_date(cells.type):
-        raise DataError(f"Column {column.name!r} held dates in training and has the type {cells.type} now.")
-    return to_timestamp(cells)
+            first = wrong[0].as_py()
+            if kind == "boolean" or (cells.null_count == len(cells) and not some):
+                raise ValueError(f"holds texts such as {first!r}")
+            mended = Mended(column.name, kind, len(wrong), first)
+    elif not _can_be(kind, cells.type):
+        raise ValueError(f"has the type {cells.type}")
+    if kind == "date":
+        times = _to_timestamp(cells)
+        return {feature: PARTS[part_of(feature)](times) for feature in column.features}, mended
+    return {column.features[0]: _seconds(cells) if _has_clock(cells.type) else _floats(cells)}, mended
+
+
+def part_of(feature: str) -> str:
+    """Return which part of a date a feature is."""
+    return feature.rpartition(": ")[2].rstrip("_")
+
+
+def _can_be(kind: str, given: pa.DataType) -> bool:
+    if pa.types.is_null(given):
+        return True
+    if kind == "date":
+        return _is_date(given)
+    if kind == "clock":
+        return _has_clock(given)
+    return _is_number(given) or pa.types.is_boolean(given)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _has_clock(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_time(kind) or pa.types.is_duration(kind))
+
+
+def _texts_to_booleans(cells: Any) -> Any:
+    folded = pc.utf8_lower(pc.utf8_trim_whitespace(cells))
+    yes = pc.is_in(folded, _YES)
+    return pc.if_else(pc.or_(yes, pc.is_in(folded, _NO)), yes, pa.scalar(None, pa.bool_()))
+
+
+def _seconds(cells: Any) -> Floats:
+    """Return times of day or lengths of time in seconds."""
+    whole = cells.cast(pa.int32() if pa.types.is_time32(cells.type) else pa.int64())
+    return _floats(whole) / {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[cells.type.unit]
 
 
 def _text(name: str, cells: Any) -> Column:
@@ -234,14 +255,17 @@ def _text(name: str, cells: Any) -> Column:
     if form == "plain" and _identifies(name, cells):
         return _left_out(name, "has a different number in every row and is named as an identifier")
     if form is not None:
-        _, wrong, first = texts_to_numbers(cells, form)
+        wrong = cells.filter(pc.and_(cells.is_valid(), pc.is_null(texts_to_numbers(cells, form))))
         said = {"plain": "", "thousands": "commas separate thousands", "decimal comma": "commas are decimal points"}
-        others = f"{wrong} cell{'s' if wrong > 1 else ''} such as {first!r} count as missing" if wrong else ""
-        notes = [part for part in ("texts read as numbers", said[form], others) if part]
+        notes = [part for part in ("texts read as numbers", said[form]) if part]
+        if len(wrong):
+            notes.append(
+                f"{len(wrong)} cell{'s' if len(wrong) > 1 else ''} such as {wrong[0].as_py()!r} count as missing"
+            )
         return Column(name, "number", (name,), form, "; ".join(notes) + _with_gaps(cells))
     forms = date_format(cells)
     if len(forms) == 1:
-        return _dates(name, to_timestamp(texts_to_dates(cells, forms[0])), forms[0])
+        return _dates(name, _to_timestamp(texts_to_dates(cells, forms[0])), forms[0])
     if len(forms) > 1:
         return _left_out(
             name, f"has dates such as {cells.drop_null()[0].as_py()!r}, day or month first; write 2024-12-31"
@@ -254,7 +278,7 @@ def _text(name: str, cells: Any) -> Column:
 
 
 def _dates(name: str, times: Any, form: str) -> Column:
-    parts = date_parts(times)
+    parts = _date_parts(times)
     note = f"as {', '.join(parts)}" + (f"; written as {form}" if form else "") + _with_gaps(times)
     return Column(name, "date", tuple(f"{name}: {part}" for part in parts), form, note)
 
@@ -263,21 +287,12 @@ def _left_out(name: str, reason: str) -> Column:
     return Column(name, "left out", (), note=reason)
 
 
-def _counts_rows(cells: Any) -> bool:
-    numbers = _floats(cells)
-    return bool(len(numbers) > 1 and (np.diff(numbers) == 1).all())
-
-
 def _identifies(name: str, cells: Any) -> bool:
     there = cells.drop_null()
     if is_text(there.type) and not pc.all(pc.match_substring_regex(there, r"^\s*\d+\s*$")).as_py():
         return False
     named = _IDENTIFIERS.fullmatch(name.strip()) or _IDENTIFIERS.fullmatch(name.strip().lower())
     return bool(named) and len(there) >= _MANY_TEXTS and pc.count_distinct(there).as_py() == len(there)
-
-
-def _floats(cells: Any) -> Floats:
-    return np.array(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _gaps(note: str, cells: Any) -> str:
@@ -291,3 +306,49 @@ def _with_gaps(cells: Any) -> str:
 def _shown(value: Any) -> str:
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _floats(cells: pa.ChunkedArray) -> Floats:
+    return np.array(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _to_timestamp(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return dates as timestamps in microseconds; those of a time zone by the clock on the wall there."""
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        column = pc.local_timestamp(column)
+    return column.cast(pa.timestamp("us"), safe=False)
+
+
+def _days(times: pa.ChunkedArray) -> Floats:
+    return _floats(times.cast(pa.int64())) / 1e6 / 86_400.0
+
+
+def _hour(times: pa.ChunkedArray) -> Floats:
+    return np.mod(_days(times), 1.0) * 24.0
+
+
+PARTS: dict[str, Callable[[pa.ChunkedArray], Floats]] = {
+    "days": _days,
+    "day of year": lambda times: _floats(pc.day_of_year(times)),
+    "weekday": lambda times: _floats(pc.day_of_week(times)),
+    "hour": _hour,
+}
+"""What becomes of a date: days since 1970, the day of the year, the weekday (Monday is 0) and the hour."""
+
+
+def _date_parts(times: pa.ChunkedArray) -> list[str]:
+    """Return the parts that say something: those that are not the same in all rows, and the days in any case.
+
+    The day of the year says nothing that the days do not, unless the dates span more than one year.
+    """
+    days = _days(times)
+    span = float(np.nanmax(days) - np.nanmin(days)) if np.isfinite(days).any() else 0.0
+    named = ["days"]
+    if span > 366:
+        named.append("day of year")
+    if span > 7 and np.unique(PARTS["weekday"](times)).size > 1:
+        named.append("weekday")
+    hours = _hour(times)
+    if span > 1 and np.unique(hours[np.isfinite(hours)]).size > 1:
+        named.append("hour")
+    return named

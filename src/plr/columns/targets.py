@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from plr.columns.matrix import numbers
+from plr.columns.dataset import numbers
+from plr.columns.kinds import plain
+from plr.columns.texts import is_text, texts_to_numbers
 from plr.errors import DataError, FeatureError
 from plr.sources.source import Source
 
@@ -67,20 +70,12 @@ def read_target(
 
 
 def _first_text(table: pa.Table, name: str, place: Callable[[int], str]) -> str:
-    column = table[name]
-    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-    if pa.types.is_string(plain.type) or pa.types.is_large_string(plain.type):
-        for row, value in enumerate(plain.to_pylist()):
-            if value is not None and not _is_number(value):
-                return f"{place(row)} has {value!r}"
-    return f"it has the type {column.type}, not numbers"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return pa.scalar(text).cast(pa.float64()) is not None
-    except pa.ArrowInvalid:
-        return False
+    cells = plain(table[name])
+    if is_text(cells.type):
+        wrong = np.flatnonzero(pc.and_(cells.is_valid(), pc.is_null(texts_to_numbers(cells, "plain"))))
+        if wrong.size:
+            return f"{place(int(wrong[0]))} has {cells[int(wrong[0])].as_py()!r}"
+    return f"it has the type {table[name].type}, not numbers"
 
 
 def row_places(source: object) -> Callable[[int], str]:

@@ -16,13 +16,13 @@ _THOUSANDS = r"^\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*$"
 _DECIMAL_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 # A comma before exactly three digits may separate thousands.
 _NO_THOUSANDS = r"^\s*[+-]?(0\d*|\d{4,}),\d+\s*$|,(\d{1,2}|\d{4,})\s*$"
-_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y")
-_MONTH_NAMES = ("%d %b %Y",)
+_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y")
 _BEGINNING = r"^\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|^\d{1,2} [A-Za-z]{3,9} \d{4}"
 # Parts of a second, and the zone: dates are taken by the clock on the wall.
 _AFTER_CLOCK = r"(:\d{2})([.,]\d+)?\s?(Z|[+-]\d{2}:?\d{2})?$"
 _CODE = r"^\s*[+-]?0\d+\s*$"
 _CLOCKS = ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M")
+_FORMATS = [day + clock for clock in _CLOCKS for day in _DATES]
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -55,12 +55,11 @@ def number_form(column: pa.ChunkedArray) -> str | None:
     return "plain" if plain >= _MOSTLY else None
 
 
-def texts_to_numbers(column: pa.ChunkedArray, form: str) -> tuple[pa.ChunkedArray, int, str]:
-    """Return texts as numbers, how many cells are none and count as missing, and the first of these.
+def texts_to_numbers(column: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
+    """Return texts as numbers, null where one is none.
 
-    >>> numbers, wrong, first = texts_to_numbers(pa.chunked_array([["1,234.5", "n.a.", None]]), "thousands")
-    >>> numbers.to_pylist(), wrong, first
-    ([1234.5, None, None], 1, 'n.a.')
+    >>> texts_to_numbers(pa.chunked_array([["1,234.5", "n.a.", None]]), "thousands").to_pylist()
+    [1234.5, None, None]
     """
     cells = pc.utf8_trim_whitespace(column)
     fits = pc.match_substring_regex(cells, _PLAIN)
@@ -70,13 +69,9 @@ def texts_to_numbers(column: pa.ChunkedArray, form: str) -> tuple[pa.ChunkedArra
     elif form == "decimal comma":
         fits = pc.or_(fits, pc.match_substring_regex(cells, _DECIMAL_COMMA))
         cells = pc.replace_substring(cells, ",", ".")
-    fits = pc.fill_null(fits, False)
-    wrong = pc.and_(pc.invert(fits), column.is_valid())
-    others = column.filter(wrong)
     # Arrow's own reader of numbers knows neither a plus sign nor a point at the end.
     cells = pc.replace_substring_regex(pc.replace_substring_regex(cells, r"^\+", ""), r"\.$", "")
-    numbers = pc.if_else(fits, cells, pa.scalar(None, cells.type)).cast(pa.float64())
-    return numbers, len(others), "" if not len(others) else str(others[0].as_py())
+    return pc.if_else(fits, cells, pa.scalar(None, cells.type)).cast(pa.float64())
 
 
 def date_format(column: pa.ChunkedArray) -> list[str]:
@@ -92,7 +87,7 @@ def date_format(column: pa.ChunkedArray) -> list[str]:
     there = column.drop_null()
     if len(there) == 0 or not pc.all(pc.match_substring_regex(there, _BEGINNING)).as_py():
         return []
-    return [form for form in _forms() if texts_to_dates(there, form).null_count == 0]
+    return [form for form in _FORMATS if texts_to_dates(there, form).null_count == 0]
 
 
 def likeliest_date_format(column: pa.ChunkedArray) -> str:
@@ -101,11 +96,7 @@ def likeliest_date_format(column: pa.ChunkedArray) -> str:
     >>> likeliest_date_format(pa.chunked_array([["2024-12-31", "soon"]]))
     '%Y-%m-%d'
     """
-    return min(_forms(), key=lambda form: texts_to_dates(column, form).null_count)
-
-
-def _forms() -> list[str]:
-    return [day + clock for clock in _CLOCKS for day in (*_DATES, *_MONTH_NAMES)]
+    return min(_FORMATS, key=lambda form: texts_to_dates(column, form).null_count)
 
 
 def texts_to_dates(column: pa.ChunkedArray, form: str) -> pa.ChunkedArray:

@@ -231,6 +231,14 @@ class Committee(Learner):
         lower = _LOWER[self.effort]
         return lower if lower != self.effort else None
 
+    def caveat(self, model: Fitted) -> str:
+        """Return what to know about a model that was fitted to few rows; empty where there is nothing."""
+        assert isinstance(model, FittedCommittee)
+        if model.trees is not None:
+            return ""
+        few = f"with fewer than {self.fewest_rows} rows"
+        return f"{few} the committee has no trees; its Gaussian process predicts alone."
+
     def _has_trees(self, task: Task) -> bool:
         return task.counted_rows >= check_integer("fewest_rows", self.fewest_rows)
 

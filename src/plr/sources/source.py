@@ -226,7 +226,14 @@ def _to_arrow(frame: Any) -> pa.Table:
         # Names that are numbers, as those of a frame that was made of an array, are names as well.
         return pa.Table.from_pandas(frame.rename(columns=str), preserve_index=False)
     if isinstance(frame, dict):
-        return pa.table({str(name): cells for name, cells in frame.items()})
+        # NaN is a missing cell, among texts too.
+        arrow = (pa.Array, pa.ChunkedArray)
+        return pa.table(
+            {
+                str(name): cells if isinstance(cells, arrow) else pa.array(cells, from_pandas=True)
+                for name, cells in frame.items()
+            }
+        )
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.table(frame)
     raise ParameterError(

@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from plr.columns.dataset import dataset_of
+from plr.columns.dataset import categories, dataset_of, encode
 from plr.columns.kinds import plain
-from plr.columns.matrix import categories, encode
 from plr.columns.targets import read_target
 from plr.columns.texts import is_text
 from plr.errors import CandidateError, DataError, PlrError

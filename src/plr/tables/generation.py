@@ -9,23 +9,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from plr.columns.dataset import dataset_of
-from plr.columns.matrix import encode
+from plr.columns.dataset import dataset_of, encode
 from plr.columns.targets import read_target
 from plr.errors import CandidateError, DataError, ParameterError
+from plr.front_end import PYTHON, FrontEnd
 from plr.generation import MECHANISMS, make_candidates, recipe
 from plr.sources.folder import Folder, open_source
 from plr.sources.recipe import with_recipe
-from plr.sources.source import File, Source
+from plr.sources.source import File
 from plr.streaming.generate_candidates import plan_generation
 from plr.streaming.mapping import Piece
-from plr.streaming.writing import is_folder_output
-from plr.tables.front_end import PYTHON, FrontEnd
-from plr.tables.roles import check_columns
-from plr.tables.rows import place_in
-from plr.tables.writing import Done, TableOutput, what_is_read
+from plr.tables.output import Done, TableOutput, what_is_read
+from plr.tables.roles import named_columns
+from plr.tables.row_reader import place_in
 
 __all__ = ["generate_table"]
 
@@ -60,17 +57,28 @@ def generate_table(
     made: dict[str, Any] = dict(recipe(**settings))
     source = open_source(data)
     made |= {"source": source.path.name, "target": target, "truth_column": truth_column}
-    _check_names(source, target, truth_column, front)
+    if named_columns("target", target, source) != [target]:
+        raise ParameterError("{parameter} takes one column, that of the true labels.", parameter="target")
+    if truth_column is not None and not truth_column.strip():
+        raise ParameterError(
+            "{parameter} needs a name, or leave it out; it was given an empty one.", parameter="truth_column"
+        )
+    if truth_column in source.schema.names:
+        raise ParameterError(
+            f"{{parameter}} {truth_column}: {source} has a column of that name; choose another.",
+            parameter="truth_column",
+        )
     truth = [] if truth_column is None else [pa.field(truth_column, pa.float64())]
     options = {"recipe": made, "read": what_is_read(source, whole=True)}
-    output = TableOutput.open(
+    output = TableOutput(
         source, out, truth, {"verb": "generate", "model": None, "options": options}, written=False, front=front
     )
     if isinstance(source, Folder):
-        if any(target in dict(file.keys) for file in source.files) and is_folder_output(out):
+        if any(target in dict(file.keys) for file in source.files) and output.is_folder:
             raise ParameterError(
                 f"{target!r} comes from the names of folders, which cannot hold candidates; name a file with "
-                f"{front.option('out')}."
+                "{parameter}.",
+                parameter="out",
             )
         given = {name: value for name, value in settings.items() if name != "random_state"}
         with front.working("Looking at the labels") as tell:
@@ -82,35 +90,19 @@ def generate_table(
 
         def pieces(files: Sequence[File]) -> Generator[Piece]:
             for first, table in source.batches(None, files):
-                y = _labels(table, target, source)
-                sets = make_candidates(y, X=_features(table, target, settings["mechanism"]), **settings)
+                try:
+                    y = read_target(table, target, source, place_in(source, 0))
+                except DataError as error:
+                    raise CandidateError(str(error)) from None
+                X = None
+                if MECHANISMS[settings["mechanism"]].uses_features:
+                    X = encode(dataset_of(table, target), np.arange(table.num_rows))
+                sets = make_candidates(y, X=X, **settings)
                 table = table.set_column(table.column_names.index(target), target, sets.to_arrow())
                 table = table if truth_column is None else table.append_column(truth_column, [y])
                 yield Piece(first, table, {"candidates": len(sets.values)})
 
     schema = pa.schema([*source.schema, *truth], metadata=source.schema.metadata)
     schema = schema.set(schema.get_field_index(target), pa.field(target, pa.list_(pa.float64())))
-    output = replace(output, schema=with_recipe(schema, made))
+    output.schema = with_recipe(schema, made)
     return replace(output.write("Hiding the labels", pieces), columns=[]), made
-
-
-def _check_names(source: Source, target: str, truth_column: str | None, front: FrontEnd) -> None:
-    check_columns([target], source.schema.names, source)
-    option = front.option("truth_column")
-    if truth_column is not None and not truth_column.strip():
-        raise ParameterError(f"{option} needs a name, or leave it out; it was given an empty one.")
-    if truth_column in source.schema.names:
-        raise ParameterError(f"{option} {truth_column}: {source} has a column of that name; choose another.")
-
-
-def _labels(table: pa.Table, target: str, source: Source) -> NDArray[np.float64]:
-    try:
-        return read_target(table, target, source, place_in(source, 0))
-    except DataError as error:
-        raise CandidateError(str(error)) from None
-
-
-def _features(table: pa.Table, target: str, mechanism: str) -> NDArray[np.float64] | None:
-    if not MECHANISMS[mechanism].uses_features:
-        return None
-    return encode(dataset_of(table, target), np.arange(table.num_rows))

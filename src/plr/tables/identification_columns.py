@@ -14,9 +14,6 @@ from plr.identification import DOUBTFUL, SETTLED, Identification
 
 __all__ = ["MostDoubtful", "count_doubt", "doubt_of", "identification_columns", "identification_fields"]
 
-# Rows beyond those asked for that may wait until they are sorted out.
-_SPARE = 20_000
-
 
 def identification_fields(target: Sequence[str]) -> list[pa.Field]:
     """Return the columns that say which candidate is true."""
@@ -52,34 +49,26 @@ class MostDoubtful:
         How many to keep.
     name : str
         The column of probabilities; rows where it is empty are never kept.
+
+    Attributes
+    ----------
+    rows : pyarrow.Table or None
+        The most doubtful first; None before the first `add`.
     """
 
     def __init__(self, most: int, name: str) -> None:
         self._most, self._name = most, name
-        self._parts: list[pa.Table] = []
-        self._worst: float | None = None
+        self._worst = np.inf
+        self.rows: pa.Table | None = None
 
     def add(self, table: pa.Table) -> None:
         """Look at some rows."""
-        there = pc.is_valid(table[self._name])
-        if self._worst is not None:
-            there = pc.and_kleene(there, pc.less(table[self._name], self._worst))
-        chosen = table.filter(there)
-        if chosen.num_rows:
-            self._parts.append(chosen)
-        if sum(part.num_rows for part in self._parts) > 2 * self._most + _SPARE:
-            self._parts = [self.table(chosen.schema)]
-
-    def table(self, schema: pa.Schema) -> pa.Table:
-        """Return what is kept, the most doubtful first; the schema says the columns where there is nothing."""
-        if not self._parts:
-            return schema.empty_table()
-        every = pa.concat_tables(self._parts)
-        order = np.argsort(every[self._name].to_numpy(), kind="stable")[: self._most]
-        kept = every.take(pa.array(order))
-        if kept.num_rows == self._most:
-            self._worst = kept[self._name][-1].as_py()
-        return kept
+        found = table.filter(pc.less(table[self._name], self._worst))
+        found = found if self.rows is None else pa.concat_tables([self.rows, found])
+        order = np.argsort(found[self._name].to_numpy(), kind="stable")[: self._most]
+        self.rows = found.take(pa.array(order))
+        if len(order) == self._most:
+            self._worst = self.rows[self._name][-1].as_py()
 
 
 def count_doubt(found: Identification, sets: CandidateSets) -> dict[str, int]:

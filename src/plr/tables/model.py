@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -12,30 +13,26 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from plr._parameters import check_integer
+from plr._parameters import check_integer, check_number
 from plr.columns.features import Features
-from plr.errors import EmptySetError, NotFittedError, ParameterError, unknown_name
+from plr.errors import NotFittedError, ParameterError, unknown_name
+from plr.front_end import PYTHON, FrontEnd, warn
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
 from plr.sources.folder import open_source
+from plr.sources.recipe import read_recipe
 from plr.sources.source import Batch, Source
 from plr.tables.evaluation import evaluate
-from plr.tables.fitting import FitSummary, fit_table
-from plr.tables.front_end import PYTHON, FrontEnd
-from plr.tables.identification_columns import (
-    MostDoubtful,
-    count_doubt,
-    identification_columns,
-    identification_fields,
-)
-from plr.tables.roles import check_columns, split_columns
+from plr.tables.fit_table import FitSummary, fit_table
+from plr.tables.identification_columns import MostDoubtful, count_doubt, identification_columns, identification_fields
+from plr.tables.output import Done, TableOutput, what_is_read
+from plr.tables.roles import named_columns, only_one_role
 from plr.tables.row_digests import table_digest
-from plr.tables.rows import RowReader, place_in, read_sets
-from plr.tables.writing import Done, TableOutput, digest_of, what_is_read
+from plr.tables.row_reader import RowReader, no_candidates, place_in, read_sets
 
 if TYPE_CHECKING:
     from plr.streaming.engine import Engine
-    from plr.tables.fitting import Prepared
+    from plr.tables.fit_table import Inspect
 
 __all__ = ["TableModel", "open_identified", "restore"]
 
@@ -129,12 +126,6 @@ class TableModel:
         return "The model" if self.path is None else str(self.path)
 
     @property
-    def fingerprint(self) -> str | None:
-        """What tells the files of training from others, where they were read in batches."""
-        found = self.description.get("fingerprint")
-        return found if isinstance(found, str) else None
-
-    @property
     def diagnosis(self) -> dict[str, str] | None:
         """What was found about the data the model was fitted to, as plain values; None where nothing was."""
         return None if self.regressor.diagnosis_ is None else self.regressor.diagnosis_.told()
@@ -161,7 +152,7 @@ class TableModel:
         scratch: str | os.PathLike[str] | None = None,
         engine: Engine | None = None,
         options: Mapping[str, Any] | None = None,
-        check: Callable[[Prepared], None] | None = None,
+        check: Inspect | None = None,
         save: Callable[[TableModel], None] | None = None,
         front: FrontEnd = PYTHON,
     ) -> TableModel:
@@ -198,7 +189,8 @@ class TableModel:
         options : mapping, optional
             How the fit was asked for, as plain values, to be kept in the model file.
         check : callable, optional
-            Called before training with what was prepared, to refuse it.
+            Called before training with the source, the roles of its columns, the features and, where the rows are in
+            memory, their table, to refuse what was prepared.
         save : callable, optional
             Called with the fitted model before ``scratch`` is removed.
         front : FrontEnd
@@ -219,7 +211,7 @@ class TableModel:
             in_batches=in_batches,
             scratch=scratch,
             engine=engine,
-            check=check,
+            inspect=check,
             save=None if save is None else lambda found: save(self._take(found, options)),
             front=front,
         )
@@ -245,9 +237,13 @@ class TableModel:
         -------
         ndarray of shape (n,)
         """
+        return self._map(data, self.regressor.predict)
+
+    def _map(self, data: Any, function: Callable[[Any], Floats]) -> Floats:
         source = open_source(data)
         reader = RowReader(self._fitted(), source)
-        parts = [self.regressor.predict(reader.read_batch(batch)) for batch in source.batches()]
+        parts = [function(reader.read_batch(batch)) for batch in source.batches()]
+        reader.tell(PYTHON)
         return np.concatenate(parts)
 
     def predict_interval(self, data: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
@@ -265,12 +261,7 @@ class TableModel:
         ndarray of shape (n, 2)
         """
         self._check_intervals(PYTHON)
-        source = open_source(data)
-        reader = RowReader(self, source)
-        parts = [
-            self.regressor.predict_interval(reader.read_batch(batch), coverage, method) for batch in source.batches()
-        ]
-        return np.concatenate(parts)
+        return self._map(data, lambda X: self.regressor.predict_interval(X, coverage, method))
 
     def identify(self, data: Any = None, *, target: Columns = None, prior: Columns = None) -> pa.Table:
         """Say which candidate of each row is the true one, and how sure that is.
@@ -297,7 +288,9 @@ class TableModel:
             return pa.table(identification_columns(found, trained.sets, self.target, trained.source.rows))
         source = open_source(data)
         columns = _Identifying(self._fitted(), source, target, prior, PYTHON)
-        return pa.concat_tables(pa.table(columns(batch)[0]) for batch in source.batches())
+        found = pa.concat_tables(pa.table(columns(batch)[0]) for batch in source.batches())
+        columns.reader.tell(PYTHON)
+        return found
 
     def evaluate(
         self,
@@ -384,18 +377,15 @@ class TableModel:
                 f"{front.option('guaranteed')} is about intervals; say how sure they are to be, such as "
                 f"{front.option('interval', 0.9)}."
             )
-        if interval is not None and not 0 < interval < 1:
-            raise ParameterError(
-                f"{front.option('interval')} must be above 0 and below 1, such as 0.9; got {interval:g}."
-            )
         if interval is not None:
+            check_number("interval", interval, low=0, open_low=True, below=1)
             self._check_intervals(front)
         source = open_source(data)
         names = [prefix + name for name in ("prediction", *(("lower", "upper") if interval is not None else ()))]
         fields = [pa.field(name, pa.float64()) for name in names]
         made = self._made("predict", source, {"interval": interval, "guaranteed": guaranteed, "prefix": prefix})
-        output = TableOutput.open(source, out, fields, made, written=not cells or out is not None, front=front)
-        reader = RowReader(self, source)
+        output = TableOutput(source, out, fields, made, written=not cells or out is not None, front=front)
+        reader = RowReader(self._fitted(), source)
 
         def columns(batch: Batch) -> tuple[dict[str, Floats], dict[str, float]]:
             X = reader.read_batch(batch)
@@ -406,7 +396,8 @@ class TableModel:
             return dict(zip(names, made, strict=True)), {}
 
         done = (output.collect if cells and out is None else output.map)("Predicting", columns)
-        self._tell(done, reader, front)
+        if done.files_skipped < done.files:
+            reader.tell(front)
         return done
 
     def write_identified(
@@ -435,70 +426,74 @@ class TableModel:
         if data is None:
             if doubtful is not None or cells or target is not None or prior is not None:
                 raise ParameterError("doubtful, cells, target and prior are for rows that are given; leave them out.")
-            found = self._training_rows()
-            output = open_identified(found.source, out, self.target, prefix, front=front)
-            new = {prefix + name: column.combine_chunks() for name, column in _named_columns(self.identify())}
+            found = self.identify()
+            output = open_identified(self._training_rows().source, out, self.target, prefix, front=front)
+            new = {prefix + name: found[name].combine_chunks() for name in found.column_names}
             return output.map("Writing", lambda _: (new, {}))
         source = open_source(data)
+        numbered = doubtful is not None
         if doubtful is not None:
             check_integer("doubtful", doubtful, low=1)
-        columns = _Identifying(self._fitted(), source, target, prior, front, numbered=doubtful is not None)
+        columns = _Identifying(self._fitted(), source, target, prior, front, prefix, numbered)
         made = self._made("identify", source, {"target": columns.target, "prior": columns.prior, "prefix": prefix})
-        written, numbered = not cells or out is not None, doubtful is not None
+        collected = cells and out is None
         output = open_identified(
-            source, out, columns.target, prefix, made, written=written, numbered=numbered, front=front
+            source, out, columns.target, prefix, made, written=not collected, numbered=numbered, front=front
         )
-        if doubtful is not None and output.is_folder:
-            raise ParameterError(
-                f"{front.option('doubtful')} writes one table; name a file with {front.option('out')}, such as "
-                f"{out}.parquet."
-            )
-
-        def named(batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
-            new, counts = columns(batch)
-            return {prefix + name: values for name, values in new.items()}, counts
-
-        if doubtful is not None:
-            chosen = MostDoubtful(doubtful, prefix + "probability")
-            counts = output.scan("Identifying", named, chosen.add)
-            table = chosen.table(output.schema)
-            names = [added.name for added in output.fields]
-            done = Done(source, output.out, table.num_rows, names, len(source.files), counts=counts)
+        if doubtful is None:
+            done = (output.collect if collected else output.map)("Identifying", columns)
         else:
-            done = (output.collect if cells and out is None else output.map)("Identifying", named)
+            if output.is_folder:
+                raise ParameterError(
+                    f"{front.option('doubtful')} writes one table; name a file with {front.option('out')}, such as "
+                    f"{out}.parquet."
+                )
+            chosen = MostDoubtful(doubtful, prefix + "probability")
+            counts = output.scan("Identifying", columns, chosen.add)
+            table = output.schema.empty_table() if chosen.rows is None else chosen.rows
+            names = [added.name for added in output.fields]
+            shown = {name: table[name].to_pylist() for name in names} if collected else {}
+            done = Done(source, output.out, table.num_rows, names, len(source.files), counts=counts, cells=shown)
         without = int(done.counts.get("without", 0))
         if without == source.rows:
-            raise columns.nothing()
+            raise no_candidates(source, columns.target)
         if without:
             front.note(
                 f"{without:,} of {source.rows:,} rows have no candidate and get no answer."
                 if source.in_batches
                 else f"{without} of {source.rows} rows have no candidate and get no answer."
             )
-        self._tell(done, columns.reader, front)
+        if done.files_skipped < done.files:
+            columns.reader.tell(front)
         if columns.seen:
-            front.note(
-                "Note: the model was trained on these rows and has seen their candidates; plr fit --identified OUT "
-                "judges each row by models that have not."
+            warn(
+                "The model was trained on these rows and has seen their candidates; fitted with "
+                f"{front.option('identify', True)}, it judges each row by models that have not."
             )
-        elif self.fingerprint is not None and self.fingerprint == source.fingerprint():
-            front.note(
-                "Note: the model was trained on this very folder and has seen these candidates, which matters little "
-                "where rows are many."
+        elif self.was_fitted_to_files(source):
+            warn(
+                "The model was trained on this very folder and has seen these candidates, which matters little where "
+                "rows are many."
             )
-        if doubtful is None:
-            return done
-        if cells and out is None:
-            done.cells.update({name: table[name].to_pylist() for name in names})
-        else:
+        if doubtful is not None and not collected:
             output.write_one(table.cast(output.schema))
         return done
 
+    def truth_column(
+        self, source: Source, asked: Columns, target: Sequence[str], front: FrontEnd = PYTHON
+    ) -> str | None:
+        """Return the column of true labels: the one asked for, or that of the table's recipe or of training, if any."""
+        recipe = read_recipe(source.schema, source) or {}
+        known = [*named_columns("truth", asked, source), recipe.get("truth_column"), self.truth]
+        found = next((name for name in known if isinstance(name, str) and name in source.schema.names), None)
+        only_one_role(found, "truth", target, front)
+        return found
+
     def prior_columns(self, source: Source, asked: Columns, target: Columns, front: FrontEnd = PYTHON) -> list[str]:
         """Return the columns of priors: those asked for, or those of training where the candidates are those, too."""
-        names = source.schema.names
         if asked is not None:
-            return split_columns(asked, names, source)
+            return named_columns("prior", asked, source)
+        names = source.schema.names
         roles = self.description.get("roles")
         trained = roles.get("prior") if isinstance(roles, dict) else None
         if not trained:
@@ -507,28 +502,34 @@ class TableModel:
         if target is None and set(known) <= set(names):
             front.note(f"How likely each candidate is beforehand: {trained!r}, as in training.")
             return known
-        front.note(
-            f"Note: the model was trained with the prior {trained!r}, which is not used here; name it with "
+        warn(
+            f"The model was trained with the prior {trained!r}, which is not used here; name it with "
             f"{front.option('prior')}."
         )
         return []
 
-    def target_columns(self, source: Source, asked: Columns, front: FrontEnd = PYTHON) -> list[str]:
+    def target_columns(self, source: Source, asked: Columns) -> list[str]:
         """Return the columns of candidates: those asked for, or those of training."""
-        names = source.schema.names
-        columns = split_columns(asked, names, source) or list(self.target)
-        if not columns:
+        if asked is not None:
+            return named_columns("target", asked, source)
+        if not self.target:
             raise ParameterError(
-                f"{self.name} does not say which column holds the candidates; name it with {front.option('target')}."
+                f"{self.name} does not say which column holds the candidates; name it with {{parameter}}.",
+                parameter="target",
             )
-        absent = [name for name in columns if name not in names]
-        if absent and asked is None:
+        absent = [repr(name) for name in self.target if name not in source.schema.names]
+        if absent:
             raise ParameterError(
-                f"{source} lacks {', '.join(map(repr, absent))}, which held the candidates in training; name "
-                f"{'it' if len(columns) == 1 else 'the columns'} with {front.option('target')}."
+                f"{source} lacks {', '.join(absent)}, which held the candidates in training; name "
+                f"{'it' if len(self.target) == 1 else 'the columns'} with {{parameter}}.",
+                parameter="target",
             )
-        check_columns(columns, names, source)
-        return columns
+        return list(self.target)
+
+    def was_fitted_to_files(self, source: Source) -> bool:
+        """Return whether these are the very files of training, where they were read in batches."""
+        fingerprint = source.fingerprint()
+        return fingerprint is not None and self.description.get("fingerprint") == fingerprint
 
     def was_fitted_to(self, X: Any, sets: Any) -> bool:
         """Return whether these are the rows of training, in their order."""
@@ -543,7 +544,8 @@ class TableModel:
             )
 
     def _fitted(self) -> TableModel:
-        self.regressor._check_fitted()
+        if not hasattr(self.regressor, "model_"):
+            raise NotFittedError("This TableModel is not fitted yet; call fit(data, target=...) first.")
         return self
 
     def _training_rows(self) -> FitSummary:
@@ -555,18 +557,14 @@ class TableModel:
         return self.summary
 
     def _made(self, verb: str, source: Source, options: Mapping[str, Any]) -> dict[str, Any]:
-        read = {**options, "read": what_is_read(source)}
-        return {"verb": verb, "model": self._identity() if source.in_batches else None, "options": read}
-
-    def _identity(self) -> str:
-        """Return a text that tells this model's answers from those of others."""
-        return self._token if self.path is None else digest_of(self.path)
-
-    def _tell(self, done: Done, reader: RowReader, front: FrontEnd) -> None:
-        """Say what was ignored or mended, unless nothing was read."""
-        if done.files_skipped < done.files:
-            for text in reader.notes():
-                front.note(text)
+        """Return what makes new columns, as plain values: it tells this model's answers from those of others."""
+        identity = None
+        if source.in_batches and self.path is None:
+            identity = self._token
+        elif source.in_batches and self.path is not None:
+            with self.path.expanduser().open("rb") as file:
+                identity = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"verb": verb, "model": identity, "options": {**options, "read": what_is_read(source)}}
 
 
 class _Identifying:
@@ -579,36 +577,32 @@ class _Identifying:
         target: Columns,
         prior: Columns,
         front: FrontEnd,
-        *,
+        prefix: str = "",
         numbered: bool = False,
     ) -> None:
-        self.target = model.target_columns(source, target, front)
+        self.target = model.target_columns(source, target)
         self.prior = model.prior_columns(source, prior, target, front)
         self.reader = RowReader(model, source, [*self.target, *self.prior])
         self.seen = False
-        self._model, self._source, self._numbered = model, source, numbered
-
-    def nothing(self) -> EmptySetError:
-        return EmptySetError(f"{self._source}: no row has a candidate in {', '.join(map(repr, self.target))}.")
+        self._model, self._source, self._prefix, self._numbered = model, source, prefix, numbered
 
     def __call__(self, batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
-        table, place = batch.table, place_in(self._source, batch.first)
+        table, place, rows = batch.table, place_in(self._source, batch.first), batch.table.num_rows
         sets = read_sets(table, self.target, self._source, place, self.prior)
-        counts: dict[str, float] = {"without": table.num_rows - len(sets)}
+        counts: dict[str, float] = {"without": rows - len(sets)}
         found = None
         if len(sets):
-            kept = sets.kept
-            if kept is not None:
-                table, place = table.take(pa.array(kept)), place_in(self._source, batch.first + kept)
+            if sets.kept is not None:
+                table, place = table.take(pa.array(sets.kept)), place_in(self._source, batch.first + sets.kept)
             X = self.reader.read(table, place)
             found = self._model.regressor.identify(X, sets)
             counts |= count_doubt(found, sets)
-            self.seen = batch.table.num_rows == self._source.rows and self._model.was_fitted_to(X, sets)
-        elif table.num_rows == self._source.rows:
-            raise self.nothing()
-        rows = batch.table.num_rows
-        new = identification_columns(found, sets, self.target, rows)
-        return ({"row": np.arange(batch.first, batch.first + rows)} if self._numbered else {}) | new, counts
+            self.seen = rows == self._source.rows and self._model.was_fitted_to(X, sets)
+        elif rows == self._source.rows:
+            raise no_candidates(self._source, self.target)
+        new: dict[str, Any] = {"row": np.arange(batch.first, batch.first + rows)} if self._numbered else {}
+        new |= identification_columns(found, sets, self.target, rows)
+        return {self._prefix + name: values for name, values in new.items()}, counts
 
 
 def open_identified(
@@ -625,11 +619,7 @@ def open_identified(
     """Open the output of `TableModel.write_identified`, or refuse it."""
     fields = [*([pa.field("row", pa.int64())] if numbered else []), *identification_fields(target)]
     fields = [added.with_name(prefix + added.name) for added in fields]
-    return TableOutput.open(source, out, fields, made or {}, written=written, front=front)
-
-
-def _named_columns(table: pa.Table) -> list[tuple[str, pa.ChunkedArray]]:
-    return list(zip(table.column_names, table.columns, strict=True))
+    return TableOutput(source, out, fields, made or {}, written=written, front=front)
 
 
 def restore(regressor: PartialLabelRegressor, written: Mapping[str, Any], path: Path | None = None) -> TableModel:

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from plr.columns.candidates import read_candidates
 from plr.errors import ParameterError, PlrError, unknown_name
+from plr.front_end import PYTHON, FrontEnd, warn
 from plr.sources.recipe import read_recipe
-from plr.tables.front_end import PYTHON, FrontEnd
+from plr.sources.source import Source
 
-if TYPE_CHECKING:
-    from plr.sources.source import Source
-
-__all__ = ["ROLES", "Asked", "Roles", "check_columns", "read_roles", "split_columns"]
+__all__ = ["Asked", "Roles", "named_columns", "only_one_role", "read_roles"]
 
 Asked = Mapping[str, str | Sequence[str] | None]
 """Columns by role, as the user named them."""
 
-ROLES = ("target", "ignore", "truth", "prior", "weights", "groups")
-"""What a column can be, besides a feature."""
-
-_SINGLE = ("truth", "weights", "groups")
+_ROLES = ("target", "ignore", "truth", "prior", "weights", "groups")
 # A column that equals a candidate in so many of the first rows, if there are some, looks like the true label.
 _LOOKED_AT, _LEAST_ROWS, _NEARLY_ALL = 5_000, 5, 0.95
 
@@ -44,36 +38,44 @@ class Roles:
     @property
     def aside(self) -> list[str]:
         """All of them: columns that are no features."""
-        return [name for role in ROLES for name in getattr(self, role)]
+        return [name for role in _ROLES for name in getattr(self, role)]
 
 
-def check_columns(columns: Sequence[str], known: Sequence[str], source: object) -> None:
-    """Refuse columns the table does not have, naming the nearest spelling."""
-    for column in columns:
-        if column not in known:
-            raise unknown_name(f"column of {source}", column, known)
-
-
-def split_columns(named: str | Sequence[str] | None, known: Sequence[str], source: object) -> list[str]:
+def named_columns(parameter: str, named: str | Sequence[str] | None, source: Source) -> list[str]:
     """Return the columns that were named: as a list, or as a text, separated by commas unless that is a column.
 
-    >>> split_columns("a, b", ["a", "b"], "t.csv")
+    >>> from plr.sources.source import TableSource
+    >>> named_columns("target", "a, b", TableSource.of_frame({"a": [1.0], "b": [2.0]}))
     ['a', 'b']
     """
     if named is None:
         return []
-    if not isinstance(named, str) and not (
-        isinstance(named, Sequence) and all(isinstance(name, str) for name in named)
-    ):
-        raise ParameterError(f"Columns are given by name, as a text or a list of texts; got {type(named).__name__}.")
+    known = source.schema.names
     if isinstance(named, str):
-        if named in known:
-            return [named]
-        named = [name.strip() for name in named.split(",") if name.strip()]
+        named = [named] if named in known else [name.strip() for name in named.split(",") if name.strip()]
         if not named:
-            raise ParameterError("A column name is needed where an empty one was given.")
-    check_columns(named, known, source)
+            raise ParameterError(
+                "{parameter} needs the name of a column, and was given an empty one.", parameter=parameter
+            )
+    elif not isinstance(named, Sequence) or not all(isinstance(name, str) for name in named):
+        raise ParameterError(
+            f"{{parameter}}: columns are given by name, as a text or a list of texts; got {type(named).__name__}.",
+            parameter=parameter,
+        )
+    for name in named:
+        if name not in known:
+            raise unknown_name(
+                "column", name, known, parameter=parameter, problem=f"{{parameter}}: {source} has no column"
+            )
     return list(named)
+
+
+def only_one_role(name: str | None, role: str, target: Sequence[str], front: FrontEnd) -> None:
+    """Refuse a column of candidates that is named as something else as well."""
+    if name in target:
+        raise ParameterError(
+            f"The column {name!r} is named by {front.option('target')} and by {front.option(role)}; it can be only one."
+        )
 
 
 def read_roles(table: pa.Table, source: Source, asked: Asked, front: FrontEnd = PYTHON) -> Roles:
@@ -88,46 +90,32 @@ def read_roles(table: pa.Table, source: Source, asked: Asked, front: FrontEnd = 
         Columns by role.
     front : FrontEnd
     """
-    roles = Roles(*(split_columns(asked.get(role), table.column_names, source) for role in ROLES))
-    for role in _SINGLE:
+    roles = Roles(*(named_columns(role, asked.get(role), source) for role in _ROLES))
+    for role in ("truth", "weights", "groups"):
         if len(getattr(roles, role)) > 1:
-            raise ParameterError(f"{front.option(role)} takes one column, not {len(getattr(roles, role))}.")
+            raise ParameterError(f"{{parameter}} takes one column, not {len(getattr(roles, role))}.", parameter=role)
     kept = (read_recipe(table.schema, source) or {}).get("truth_column")
     if not roles.truth and isinstance(kept, str) and kept in table.column_names:
         roles.truth.append(kept)
-    for name in roles.target:
-        for role in ROLES[1:]:
-            if name in getattr(roles, role):
-                raise ParameterError(
-                    f"The column {name!r} is named by {front.option('target')} and by {front.option(role)}; it can be "
-                    "only one."
-                )
-    for name in _given_away(table, roles) if roles.target else []:
-        instead = front.option("ignore" if roles.truth else "truth", name)
-        front.note(
-            f"Note: the column {name!r} equals one of the candidates in nearly every row that has it. If it is the "
-            f"true label, say {instead}: as a feature it gives the answer away."
-        )
+    for role in _ROLES[1:]:
+        for name in getattr(roles, role):
+            only_one_role(name, role, roles.target, front)
+    for field in table.schema:
+        is_number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
+        if is_number and field.name not in roles.aside and _is_a_candidate(table, field.name, roles.target):
+            instead = front.option("ignore" if roles.truth else "truth", field.name)
+            warn(
+                f"The column {field.name!r} equals one of the candidates in nearly every row that has it. If it is the "
+                f"true label, say {instead}: as a feature it gives the answer away."
+            )
     return roles
 
 
-def _given_away(table: pa.Table, roles: Roles) -> list[str]:
-    """Return features that look like the true label: wherever they are filled in, they are one of the candidates."""
-    numbers = [
-        field.name
-        for field in table.schema
-        if field.name not in roles.aside and (pa.types.is_floating(field.type) or pa.types.is_integer(field.type))
-    ]
-    found = []
-    for name in numbers:
-        # Known truths may begin far down.
-        filled = table.filter(table[name].is_valid()) if table[name].null_count else table
-        if _is_a_candidate(filled.slice(0, _LOOKED_AT), name, roles.target):
-            found.append(name)
-    return found
-
-
 def _is_a_candidate(table: pa.Table, name: str, target: list[str]) -> bool:
+    """Return whether a column looks like the true label: wherever it is filled in, it is one of the candidates."""
+    # Known truths may begin far down.
+    table = table.filter(table[name].is_valid()) if table[name].null_count else table
+    table = table.slice(0, _LOOKED_AT)
     try:
         sets = read_candidates(table, target, empty="drop")
     except PlrError:

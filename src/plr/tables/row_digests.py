@@ -51,11 +51,7 @@ def row_digests(X: pa.Table, sets: CandidateSets) -> Digests:
 
 def table_digest(X: pa.Table, sets: CandidateSets) -> str:
     """Return a fingerprint of some rows and their candidates, in their order."""
-    found = hashlib.sha256(sets.values.tobytes() + sets.offsets.tobytes())
-    for column in X.columns:
-        text = column.type == pa.string()
-        found.update(repr(column.to_pylist()).encode() if text else np.ascontiguousarray(column.to_numpy()).tobytes())
-    return found.hexdigest()
+    return hashlib.sha256(row_digests(X, sets).tobytes()).hexdigest()
 
 
 class SeenRows:
@@ -80,10 +76,13 @@ class SeenRows:
         digests = model._row_digests
         assert digests is not None
         self._known = [_Multiset(entries) for entries in digests]
-        self.prediction = self._by_row(model.model_.out_of_fold, digests)
-        if self.prediction is None:
-            self.prediction = self._by_row(model._out_of_fold, digests)
-        self.scale = self._by_row(model.model_.relative_scale, digests)
+        # A file that was written without them has empty arrays here.
+        by_row = [
+            None if values is None or len(values) != digests.shape[1] else values
+            for values in (model.model_.out_of_fold, model._out_of_fold, model.model_.relative_scale)
+        ]
+        self.prediction = by_row[1] if by_row[0] is None else by_row[0]
+        self.scale = by_row[2]
 
     def find(self, X: pa.Table, sets: CandidateSets | None) -> Rows:
         """Return the number of each row among the training rows, -1 where it is not among them.
@@ -105,10 +104,25 @@ class SeenRows:
         found[bare] = self._known[0].find(features[bare])
         return found
 
-    @staticmethod
-    def _by_row(values: Floats | None, digests: Digests) -> Floats | None:
-        # A file that was written without them has an empty array here.
-        return None if values is None or len(values) != digests.shape[1] else values
+    def predict(
+        self, X: pa.Table, sets: CandidateSets | None, prediction: Floats, scale: Floats | None
+    ) -> tuple[Floats, Floats | None, int]:
+        """Return predictions and noise scales, those of training rows out of fold where known, and how many these are.
+
+        Parameters
+        ----------
+        X, sets
+            As of `find`.
+        prediction, scale : ndarray
+            What the model itself says about the rows.
+        """
+        trained = self.find(X, sets)
+        known = trained >= 0
+        if self.prediction is not None:
+            prediction = np.where(known, self.prediction[trained], prediction)
+        if self.scale is not None and scale is not None:
+            scale = np.where(known, self.scale[trained], scale)
+        return prediction, scale, int(known.sum())
 
 
 class _Multiset:

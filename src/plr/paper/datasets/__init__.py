@@ -9,8 +9,7 @@
 
 from __future__ import annotations
 
-from plr.columns.dataset import Dataset, dataset_of
-from plr.columns.matrix import encode
+from plr.columns.dataset import Dataset, dataset_of, encode
 from plr.paper.datasets.loading import Availability, available, load, load_file, split
 from plr.paper.datasets.registry import REGISTRY, Counts, DatasetInfo
 

@@ -1,18 +1,21 @@
-"""How progress and notes are told to whoever asked for something: not at all from Python, in words from the shell."""
+"""How notes and progress reach whoever asked for something: not at all from Python, in words from the shell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-__all__ = ["PYTHON", "FrontEnd", "listed"]
+from plr.errors import PlrWarning
+
+__all__ = ["PYTHON", "FrontEnd", "listed", "warn"]
 
 
 class FrontEnd:
     """A front end that says nothing, and names parameters as Python does."""
 
     def note(self, text: str) -> None:
-        """Say something that the user should know."""
+        """Tell the user what was done."""
 
     @contextmanager
     def working(self, what: str) -> Iterator[Callable[[int, int, float], None]]:  # noqa: ARG002
@@ -32,7 +35,12 @@ PYTHON = FrontEnd()
 """The front end of those who call functions."""
 
 
-def listed(names: list[str], most: int = 8) -> str:
+def warn(text: str) -> None:
+    """Warn of what may be a mistake; the command line shows warnings as notes."""
+    warnings.warn(text, PlrWarning, stacklevel=3)
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
     """Return some names in words, of many the first ones.
 
     >>> listed(["a", "b", "c"], most=2)

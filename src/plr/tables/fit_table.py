@@ -19,25 +19,28 @@ import pyarrow as pa
 from plr.candidates import CandidateSets
 from plr.columns.features import Features, learn_features
 from plr.columns.targets import read_target
+from plr.diagnosis import Diagnosis, check
 from plr.errors import DataNotFoundError, ParameterError
+from plr.front_end import PYTHON, FrontEnd, listed, warn
 from plr.identification import Identification
 from plr.learners import MLP, Linear, Module
-from plr.learners.committee import FittedCommittee
 from plr.memory import available_memory, readable
 from plr.regressor import PartialLabelRegressor
 from plr.sources.files import FORMATS
 from plr.sources.folder import Folder, open_source
 from plr.sources.source import Source, TableSource
 from plr.streaming.engine import Engine
-from plr.streaming.fitting import STREAMED, fit_folder
+from plr.streaming.fitting import STREAMED, FolderFit, fit_folder
 from plr.streaming.rows import Reading
-from plr.tables.front_end import PYTHON, FrontEnd, listed
 from plr.tables.identification_columns import count_doubt, doubt_of
 from plr.tables.roles import Asked, Roles, read_roles
 from plr.tables.row_digests import row_digests, table_digest
-from plr.tables.rows import place_in, take_with_candidates
+from plr.tables.row_reader import place_in, take_with_candidates
 
-__all__ = ["FitSummary", "Prepared", "fit_table", "open_in_batches", "tell_columns"]
+__all__ = ["FitSummary", "Inspect", "check_table", "fit_table", "open_in_batches"]
+
+Inspect = Callable[[Source, Roles, Features, pa.Table | None], None]
+"""Looks at what was prepared for training: the source, its columns, and the rows' features where they are in memory."""
 
 # Rows of a source in batches that decide what each column is.
 _LOOKED_AT = 100_000
@@ -45,25 +48,7 @@ _LOOKED_AT = 100_000
 _SMALL = 256 << 20
 # What learners in memory need besides the table itself, at least: so many times its size.
 _COPIES = 4
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What is known before training: the source, the roles of its columns, and its features.
-
-    Attributes
-    ----------
-    source : Source
-    roles : Roles
-    features : Features
-    X : pyarrow.Table or None
-        The features of the rows, where they are in memory.
-    """
-
-    source: Source
-    roles: Roles
-    features: Features
-    X: pa.Table | None = None
+_CAN_STREAM = ("auto", *STREAMED)
 
 
 @dataclass(frozen=True)
@@ -114,7 +99,7 @@ class FitSummary:
 
     def describe(self) -> dict[str, Any]:
         """Return what a model file says about the table, as plain values."""
-        told = {
+        written = {
             "features": self.features.to_dict(),
             "target": self.roles.target,
             "truth": self.roles.truth[0] if self.roles.truth else None,
@@ -125,8 +110,8 @@ class FitSummary:
         }
         if self.source.in_batches:
             batches = {"held_out": self.held_out, "sample": self.sample}
-            return {**told, "fingerprint": self.source.fingerprint(), **batches}
-        return {**told, "digest": table_digest(self.X, self.sets), "doubt": self.doubt}  # type: ignore[arg-type]
+            return {**written, "fingerprint": self.source.fingerprint(), **batches}
+        return {**written, "digest": table_digest(self.X, self.sets), "doubt": self.doubt}  # type: ignore[arg-type]
 
 
 def open_in_batches(data: Any, learner: object, wanted: bool | None = None, front: FrontEnd = PYTHON) -> Folder | None:
@@ -144,7 +129,7 @@ def open_in_batches(data: Any, learner: object, wanted: bool | None = None, fron
     front : FrontEnd
     """
     if isinstance(data, Folder):
-        return data if wanted is not False else None
+        return None if wanted is False else data
     if not isinstance(data, str | os.PathLike):
         if wanted:
             raise ParameterError("A frame is in memory, and is not read in batches; give a folder of Parquet files.")
@@ -154,29 +139,25 @@ def open_in_batches(data: Any, learner: object, wanted: bool | None = None, fron
         raise DataNotFoundError(f"There is no file or folder {path}.")
     if not path.is_dir() and (FORMATS.get(path.suffix.lower()) != "parquet" or not path.is_file()):
         if wanted and path.exists():
-            raise ParameterError(
-                f"{path} cannot be read in batches, which {front.option('in_batches', True)} asks for; a folder of "
-                "Parquet files, or one, can."
-            )
+            raise ParameterError(f"{path} cannot be read in batches; a folder of Parquet files, or one, can.")
         return None
     if wanted is False:
         return None
     folder = Folder.open(path)
     left = available_memory()
     too_large = left is not None and _COPIES * folder.uncompressed > left
-    if not _can_stream(learner):
-        if not wanted and not too_large:
-            return None
-        why = "needs all rows in memory, and cannot be trained in batches"
+    can_stream = isinstance(learner, MLP | Linear | Module) or (isinstance(learner, str) and learner in _CAN_STREAM)
+    if not can_stream and (wanted or too_large):
+        why = "and cannot be trained in batches"
         if too_large:
-            needed = readable(_COPIES * folder.uncompressed)
-            why = f"needs all rows in memory, about {needed}, and {readable(left or 0)} are left"
+            why = f"about {readable(_COPIES * folder.uncompressed)}, and {readable(left or 0)} are left"
         name = learner if isinstance(learner, str) else type(learner).__name__
         raise ParameterError(
-            f"{front.option('learner', name)} {why}; use {front.option('learner', 'mlp')}, linear or module, which "
-            f"read {path} in batches, or fit {name} to a part of the rows."
+            f"{front.option('learner', name)} needs all rows in memory, {why}; use {front.option('learner', 'mlp')}, "
+            f"linear or module, which read {path} in batches, or fit {name} to a part of the rows."
         )
-    if not wanted and not too_large and not (path.is_dir() and folder.uncompressed >= _SMALL):
+    is_large = path.is_dir() and folder.uncompressed >= _SMALL
+    if not can_stream or not (wanted or too_large or is_large):
         return None
     if learner == "auto":
         front.note(
@@ -186,24 +167,20 @@ def open_in_batches(data: Any, learner: object, wanted: bool | None = None, fron
     return folder
 
 
-def _can_stream(learner: object) -> bool:
-    return learner in ("auto", *STREAMED) if isinstance(learner, str) else isinstance(learner, MLP | Linear | Module)
-
-
 def fit_table(
     regressor: PartialLabelRegressor,
     data: Any,
     asked: Asked,
     *,
-    drop_empty: bool = False,
-    intervals: bool = True,
-    identify: bool = False,
-    in_batches: bool | None = None,
-    scratch: str | os.PathLike[str] | None = None,
-    engine: Engine | None = None,
-    check: Callable[[Prepared], None] | None = None,
-    save: Callable[[FitSummary], object] | None = None,
-    front: FrontEnd = PYTHON,
+    drop_empty: bool,
+    intervals: bool,
+    identify: bool,
+    in_batches: bool | None,
+    scratch: str | os.PathLike[str] | None,
+    engine: Engine | None,
+    inspect: Inspect | None,
+    save: Callable[[FitSummary], object] | None,
+    front: FrontEnd,
 ) -> FitSummary:
     """Fit a regressor to a table, in place; the parameters are those of `plr.TableModel.fit`."""
     if not asked.get("target"):
@@ -214,19 +191,21 @@ def fit_table(
     if folder is not None:
         if identify:
             raise ParameterError(
-                f"{front.option('identify')} judges each row by models that have not seen it, for which all rows must "
-                "be in memory."
+                "{parameter} judges each row by models that have not seen it, for which all rows must be in memory; "
+                "in batches, identify the rows with the model once it is fitted.",
+                parameter="identify",
             )
         if asked.get("groups"):
-            raise ParameterError(f"{front.option('groups')} needs folds, which are not made in batches; leave it out.")
+            raise ParameterError(
+                "{parameter} needs folds, which are not made in batches; leave it out.", parameter="groups"
+            )
         with ExitStack() as stack:
-            if scratch is None:
-                scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plr-"))) / "fit"
-            scratch = Path(scratch)
-            return _fit_in_batches(regressor, folder, asked, drop_empty, intervals, scratch, engine, check, save, front)
+            place = Path(scratch or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plr-"))) / "fit")
+            return _fit_in_batches(regressor, folder, asked, drop_empty, intervals, place, engine, inspect, save, front)
     if scratch is not None:
         raise ParameterError(
-            f"{front.option('scratch')} is for training in batches, and the rows are read as one table; leave it out."
+            "{parameter} is for training in batches, and the rows are read as one table; leave it out.",
+            parameter="scratch",
         )
     with front.working("Reading"):
         source = open_source(data)
@@ -234,7 +213,7 @@ def fit_table(
         if isinstance(source, TableSource) and source is not data and not identify:
             # They would be in memory during the fit, and nobody will write them.
             source.texts = None
-    found = _fit_in_memory(regressor, source, asked, drop_empty, intervals, identify, check, front)
+    found = _fit_in_memory(regressor, source, asked, drop_empty, intervals, identify, inspect, front)
     if save is not None:
         save(found)
     return found
@@ -247,7 +226,7 @@ def _fit_in_memory(
     drop_empty: bool,
     intervals: bool,
     identify: bool,
-    check: Callable[[Prepared], None] | None,
+    inspect: Inspect | None,
     front: FrontEnd,
 ) -> FitSummary:
     table = next(source.batches()).table
@@ -260,15 +239,12 @@ def _fit_in_memory(
     X, _ = features.apply(rows, source, place=place)
     weight = read_target(rows, roles.weights[0], source, place, "weights") if roles.weights else None
     group = rows[roles.groups[0]].to_pylist() if roles.groups else None
-    if check is not None:
-        check(Prepared(source, roles, features, X))
+    if inspect is not None:
+        inspect(source, roles, features, X)
     with front.working("Fitting") as tell:
         regressor.fit(X, sets, sample_weight=weight, groups=group, callback=None if front is PYTHON else tell)
-    if isinstance(regressor.model_, FittedCommittee) and regressor.model_.trees is None:
-        front.note(
-            f"Note: with fewer than {regressor.learner_.fewest_rows} rows the committee has no trees; its Gaussian "
-            "process predicts alone."
-        )
+    if caveat := regressor.learner_.caveat(regressor.model_):
+        front.note(f"Note: {caveat}")
     found = None
     if identify or regressor.model_.out_of_fold is not None:
         with front.working("Identifying"):
@@ -293,7 +269,7 @@ def _fit_in_batches(
     intervals: bool,
     scratch: Path,
     engine: Engine | None,
-    check: Callable[[Prepared], None] | None,
+    inspect: Inspect | None,
     save: Callable[[FitSummary], object] | None,
     front: FrontEnd,
 ) -> FitSummary:
@@ -301,20 +277,19 @@ def _fit_in_batches(
         some, _ = folder.sample(_LOOKED_AT, regressor.random_state if isinstance(regressor.random_state, int) else 0)
     roles = read_roles(some, folder, asked, front)
     features = _learn_features(some, folder, roles, asked, front).settled(some)
-    if check is not None:
-        check(Prepared(folder, roles, features))
+    if inspect is not None:
+        inspect(folder, roles, features, None)
     weights = roles.weights[0] if roles.weights else None
     reading = Reading(folder, features, tuple(roles.target), tuple(roles.prior), weights, drop_empty)
 
-    def summary(found: Any) -> FitSummary:
-        survey = found.survey
+    def summary(found: FolderFit) -> FitSummary:
         return FitSummary(
             folder,
             roles,
             features,
-            survey.rows,
-            survey.left_out,
-            survey.candidates,
+            found.survey.rows,
+            found.survey.left_out,
+            found.survey.candidates,
             _as_texts(asked),
             held_out=found.held,
             sample=found.sample,
@@ -331,8 +306,40 @@ def _fit_in_batches(
     if found.survey.left_out:
         front.note(f"Left out: {found.survey.left_out:,} of {folder.rows:,} rows, which have no candidate.")
     for text in found.survey.notes():
-        front.note(text)
+        warn(text)
     return summary(found)
+
+
+def check_table(
+    data: Any, asked: Asked, *, drop_empty: bool = False, seed: int = 0, front: FrontEnd = PYTHON
+) -> tuple[Diagnosis, Features]:
+    """Say whether a table can be learned from; return the diagnosis, and what its columns are.
+
+    Parameters
+    ----------
+    data : path, frame or Source
+        Of one in batches, a sample is looked at.
+    asked : mapping of str to str or sequence of str
+        Columns by role.
+    drop_empty : bool, default=False
+        Leave out rows without a candidate.
+    seed : int, default=0
+    front : FrontEnd
+    """
+    source = open_source(data)
+    with front.working("Reading"):
+        table, numbers = source.sample(_LOOKED_AT, seed)
+    if table.num_rows < source.rows:
+        front.note(f"Looked at a sample: {table.num_rows:,} of {source.rows:,} rows, from all over the folder.")
+    roles = read_roles(table, source, asked, front)
+    table, sets, place = take_with_candidates(
+        table, roles.target, source, place_in(source, numbers), roles.prior, drop_empty=drop_empty, front=front
+    )
+    features = learn_features(table, roles.aside, source)
+    _tell_columns(features, front)
+    with front.working("Looking"):
+        X, _ = features.apply(table, source, place=place)
+        return check(X, sets, random_state=seed), features
 
 
 def _learn_features(table: pa.Table, source: Source, roles: Roles, asked: Asked, front: FrontEnd) -> Features:
@@ -342,11 +349,11 @@ def _learn_features(table: pa.Table, source: Source, roles: Roles, asked: Asked,
     features = learn_features(table, roles.aside, source)
     if source.in_batches and source.rows > table.num_rows:
         front.note(f"What each column is was told from {table.num_rows:,} of {source.rows:,} rows.")
-    tell_columns(features, front)
+    _tell_columns(features, front)
     return features
 
 
-def tell_columns(features: Features, front: FrontEnd) -> None:
+def _tell_columns(features: Features, front: FrontEnd) -> None:
     """Say what was done with each column that is more than a plain number."""
     plain = [column for column in features.columns if column.kind == "number" and not column.note]
     if plain:

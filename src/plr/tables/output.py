@@ -12,18 +12,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from plr.errors import DataError, DataNotFoundError, ParameterError
+from plr.atomic_file import check_writable
+from plr.errors import ParameterError
+from plr.front_end import PYTHON, FrontEnd
 from plr.memory import peak_memory
 from plr.sources.files import format_of
-from plr.sources.recipe import with_recipe
 from plr.sources.source import Batch, File, Source, TableSource
-from plr.streaming.ahead import ahead
 from plr.streaming.formats import AS_WRITTEN, TableFile
 from plr.streaming.mapping import Made, Piece, made_of, sum_counts, write_pieces
 from plr.streaming.writing import is_folder_output, open_output
-from plr.tables.front_end import PYTHON, FrontEnd
+from plr.tables.row_reader import batches_of
 
-__all__ = ["Done", "NewColumns", "TableOutput", "check_output", "digest_of", "what_is_read", "write_table"]
+__all__ = ["Done", "NewColumns", "TableOutput", "check_output", "what_is_read", "write_table"]
+
+# More rows than this are written, and not collected in memory.
+_MOST_COLLECTED = 1_000_000
 
 NewColumns = Callable[[Batch], tuple[Mapping[str, Any], Mapping[str, float]]]
 """Makes the new columns of a batch, and numbers that are added up over all."""
@@ -59,7 +62,7 @@ class Done:
     counts: dict[str, float] = field(default_factory=dict)
     cells: dict[str, list[Any]] = field(default_factory=dict)
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
         told: dict[str, Any] = {"out": None if self.out is None else str(self.out), "rows": self.rows}
         if self.source.in_batches:
@@ -67,19 +70,13 @@ class Done:
         return {**told, **({"columns": self.columns} if self.columns else {}), **self.cells}
 
 
-def check_output(path: str | os.PathLike[str]) -> None:
+def check_output(path: Path) -> None:
     """Refuse an output file that could not be written, before any work is done for it."""
-    path = Path(path)
     format_of(path)
-    if path.is_dir():
-        raise ParameterError(f"{path} is a folder; name a file.")
-    if not os.access(path.parent, os.W_OK) and path.parent.is_dir():
-        raise DataError(f"Nothing may be written into the folder {path.parent}: permission denied.")
-    if not path.parent.is_dir():
-        raise DataNotFoundError(f"There is no folder {path.parent} to write {path.name} into.")
+    check_writable(path)
 
 
-def write_table(table: pa.Table, path: str | os.PathLike[str], recipe: Mapping[str, Any] | None = None) -> None:
+def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
     """Write a table, all of it or nothing.
 
     Parameters
@@ -88,13 +85,10 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], recipe: Mapping[s
         May have list columns of numbers.
     path : path
         Replaced if it exists; its ending says the format.
-    recipe : mapping, optional
-        What made the table; kept in the metadata of Parquet and Feather files.
     """
+    path = Path(path)
     check_output(path)
-    if recipe is not None:
-        table = table.replace_schema_metadata(with_recipe(table.schema, recipe).metadata)
-    file = TableFile(Path(path), format_of(path), table.schema)
+    file = TableFile(path, format_of(path), table.schema)
     try:
         file.write(table)
         file.finish()
@@ -103,34 +97,32 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], recipe: Mapping[s
         raise
 
 
-@dataclass(frozen=True)
 class TableOutput:
-    """Rows of a source with new columns, and where they go.
+    """Rows of a source with new columns, and where they go; what will not do is refused before any work is done.
 
-    Attributes
+    Parameters
     ----------
     source : Source
-    out : Path or None
+    out : path or None
         A file whose ending says its format; for a source in batches also a folder; None for stdout.
-    fields : list of pyarrow.Field
+    fields : sequence of pyarrow.Field
         Columns that are added.
     made : mapping
         What makes them, as plain values: a folder that something else has made is not gone on with.
+    written : bool, default=True
+        Whether rows are written at all.
+    front : FrontEnd
+
+    Attributes
+    ----------
+    is_folder : bool
+        Whether there are to be as many files as were read.
     schema : pyarrow.Schema
         Of what is written.
-    front : FrontEnd
     """
 
-    source: Source
-    out: Path | None
-    fields: list[pa.Field]
-    made: Mapping[str, Any]
-    schema: pa.Schema
-    front: FrontEnd
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         source: Source,
         out: str | os.PathLike[str] | None,
         fields: Sequence[pa.Field],
@@ -138,50 +130,31 @@ class TableOutput:
         *,
         written: bool = True,
         front: FrontEnd = PYTHON,
-    ) -> TableOutput:
-        """Look at the input and the output, and refuse what will not do before any work is done.
-
-        Parameters
-        ----------
-        source, out, fields, made, front
-            As the attributes.
-        written : bool, default=True
-            Whether rows are written at all.
-        """
-        out = None if out is None else Path(out).expanduser()
+    ) -> None:
+        self.source, self.fields, self.made, self.front = source, list(fields), made, front
+        self.out = None if out is None else Path(out).expanduser()
         for added in fields:
             if added.name in source.schema.names:
                 raise ParameterError(
                     f"{source} has a column {added.name!r} already; name the new ones otherwise: "
                     f"{front.option('prefix', 'plr_')}."
                 )
-        to_folder = out is not None and source.in_batches and is_folder_output(out)
-        if out is not None and not to_folder:
-            check_output(out)
-        if written and not to_folder:
-            _check_fits_format(source.schema, out)
-        schema = source.schema
-        if _keeps_texts(source, out):
-            assert isinstance(source, TableSource)
-            assert source.texts is not None
-            schema = source.texts.schema.with_metadata({AS_WRITTEN: b""})
-        for added in fields:
-            schema = schema.append(added)
+        self.is_folder = self.out is not None and source.in_batches and is_folder_output(self.out)
+        if self.out is not None and not self.is_folder:
+            check_output(self.out)
+        as_csv = self.out is None or (not self.is_folder and format_of(self.out) == "csv")
+        if written and as_csv:
+            _check_flat(source.schema)
+        # The cells of a CSV file are written as they were.
+        self._texts = source.texts if isinstance(source, TableSource) and as_csv else None
+        schema = source.schema if self._texts is None else self._texts.schema.with_metadata({AS_WRITTEN: b""})
         # What pandas wrote down about its frame would not fit the columns that are added.
         metadata = {key: value for key, value in (schema.metadata or {}).items() if key != b"pandas" or not fields}
-        return cls(source, out, list(fields), made, schema.with_metadata(metadata), front)
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether there are to be as many files as were read."""
-        return self.out is not None and self.source.in_batches and is_folder_output(self.out)
+        self.schema = pa.schema([*schema, *fields], metadata=metadata)
 
     def with_columns(self, batch: Batch, new: Mapping[str, Any]) -> pa.Table:
         """Return the rows of a batch as they are written: those of a CSV file as they were, with the new columns."""
-        table = batch.table
-        if AS_WRITTEN in (self.schema.metadata or {}):
-            assert isinstance(self.source, TableSource)
-            table = self.source.texts
+        table = batch.table if self._texts is None else self._texts
         for added in self.fields:
             table = table.append_column(added, [pa.array(new[added.name], added.type)])
         return table.replace_schema_metadata(self.schema.metadata)
@@ -197,30 +170,25 @@ class TableOutput:
 
     def collect(self, what: str, columns: NewColumns) -> Done:
         """Make the new columns of all batches, and return their cells."""
-        if self.source.in_batches:
+        rows, names = self.source.rows, [added.name for added in self.fields]
+        if rows > _MOST_COLLECTED:
             raise ParameterError(
-                f"{self.source} has {self.source.rows:,} rows, too many for one JSON object; name an output with "
-                f"{self.front.option('out')}, and JSON tells what was done."
+                f"{self.source} has {rows:,} rows, too many for one JSON object; name an output with {{parameter}}, "
+                "and JSON tells what was done.",
+                parameter="out",
             )
-        with self.front.working(what):
-            new, counts = columns(next(self.source.batches()))
-        cells = {name: pa.array(values).to_pylist() for name, values in new.items()}
-        return Done(self.source, None, self.source.rows, list(new), counts=dict(counts), cells=cells)
+        tables: list[pa.Table] = []
+        counts = self.scan(what, columns, lambda table: tables.append(table.select(names)))
+        cells = pa.concat_tables(tables).to_pydict()
+        return Done(self.source, None, rows, names, len(self.source.files), counts=counts, cells=cells)
 
-    def scan(
-        self,
-        what: str,
-        columns: NewColumns,
-        keep: Callable[[pa.Table], None],
-    ) -> dict[str, float]:
+    def scan(self, what: str, columns: NewColumns, keep: Callable[[pa.Table], None]) -> dict[str, float]:
         """Hand the rows of all batches, with their new columns, to ``keep``; return what was counted."""
         counts: dict[str, float] = {}
-        with self.front.working(what) as tell:
-            for batch in ahead(self.source.batches()):
-                new, counted = columns(batch)
-                keep(self.with_columns(batch, new))
-                counts = sum_counts([counts, counted])
-                tell(batch.first + batch.table.num_rows, self.source.rows, 0.0)
+        for batch in batches_of(self.source, what, self.front):
+            new, counted = columns(batch)
+            keep(self.with_columns(batch, new))
+            counts = sum_counts([counts, counted])
         return counts
 
     def write(self, what: str, pieces: Callable[[Sequence[File]], Generator[Piece]]) -> Done:
@@ -240,12 +208,6 @@ class TableOutput:
         write_pieces(whole, made_of(whole, lambda batch: Made(batch.table, {})), self.schema, output)
 
 
-def digest_of(path: Path) -> str:
-    """Return a digest of a file."""
-    with path.expanduser().open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def what_is_read(source: Source, *, whole: bool = False) -> str:
     """Return a digest of the columns of a source and, where each row of the result depends on all, of all files."""
     depends = [str(source.schema.remove_metadata())]
@@ -254,20 +216,15 @@ def what_is_read(source: Source, *, whole: bool = False) -> str:
     return hashlib.sha256(repr(depends).encode()).hexdigest()
 
 
-def _keeps_texts(source: Source, out: Path | None) -> bool:
-    return isinstance(source, TableSource) and source.texts is not None and (out is None or format_of(out) == "csv")
-
-
-def _check_fits_format(schema: pa.Schema, out: Path | None) -> None:
-    """Refuse to write nested columns as CSV before any work is done."""
-    if out is not None and format_of(out) != "csv":
-        return
+def _check_flat(schema: pa.Schema) -> None:
+    """Refuse to write nested columns as CSV."""
     for column in schema:
         inner = column.type
         while pa.types.is_list(inner) or pa.types.is_large_list(inner):
             inner = inner.value_type
         if pa.types.is_struct(inner) or pa.types.is_map(inner):
             raise ParameterError(
-                f"The column {column.name!r} holds nested objects, which a CSV file cannot; write with -o to a "
-                ".parquet or .jsonl file."
+                f"The column {column.name!r} holds nested objects, which a CSV file cannot; write with {{parameter}} "
+                "to a .parquet or .jsonl file.",
+                parameter="out",
             )
