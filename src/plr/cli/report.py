@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from plr.paper.report.content import Content
+    from plr.paper.report import Content
 
 __all__ = ["report_command"]
 
@@ -129,7 +129,7 @@ def _report_model(subject: Path, out: Path, as_json: bool, **choices: Any) -> No
 
 def _report_store(store: Path, out: Path, as_json: bool, selection: str | None, per: str, notes: Path | None) -> None:
     from plr._parameters import check_choice
-    from plr.paper.report.writing import write_report
+    from plr.paper.report import write_report
 
     check_choice("--per", per, ("trial", "cell"))
     content, paths = write_report(store, out, selection=selection, per=per, notes=notes)

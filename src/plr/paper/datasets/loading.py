@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr.columns.dataset import Dataset, dataset_of, true_labels
-from plr.errors import DataError, DependencyError, ParameterError
-from plr.paper.datasets.registry import REGISTRY, find
-from plr.paper.datasets.sources import checked, locate, read
+from plr.errors import DataError, DependencyError, ParameterError, unknown_name
+from plr.paper.datasets.registry import REGISTRY
+from plr.paper.datasets.sources import locate, read, read_checked
 
 __all__ = ["Availability", "available", "load", "load_file", "split"]
 
@@ -71,7 +71,9 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
     >>> len(housing), housing.table.num_columns, housing.categorical
     (506, 13, ('CHAS',))
     """
-    info = find(name)
+    if name not in REGISTRY:
+        raise unknown_name("data set", name, REGISTRY)
+    info = REGISTRY[name]
     table = read(info, data_home)
     return Dataset(
         name=info.name,
@@ -116,7 +118,7 @@ def available(data_home: str | os.PathLike[str] | None = None) -> list[Availabil
             checksum, problem = "not found", 'Run: pip install "plr[datasets]"'
         else:
             try:
-                checked(found, info)
+                read_checked(found, info)
             except DependencyError as error:
                 checksum, problem = "unreadable", str(error)
             except DataError as error:
@@ -127,7 +129,7 @@ def available(data_home: str | os.PathLike[str] | None = None) -> list[Availabil
                 title=info.title,
                 rows=info.rows,
                 columns=len(info.features),
-                source=None if found is None else found.where,
+                source=None if found is None else found[0],
                 checksum=checksum,
                 problem=problem,
             )

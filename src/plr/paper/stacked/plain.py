@@ -1,4 +1,10 @@
-"""A stack trained by batched tensor operations: runs wherever PyTorch does, and the fused kernel is checked by it."""
+"""A stack trained by batched tensor operations: runs wherever PyTorch does, and the fused kernel is checked by it.
+
+The formula, for tensors of shape (fits, rows, candidates) with a weighting and a loss of its own for each fit, is what
+`plr.weighting._formula` computes for one row, with equal priors and Student's t as the posterior's noise, but in
+float32: with a large beta2 the shares of candidates that are nearly equally far are off by some percent. Scores and
+losses are the ``torch_score`` and ``torch_value`` of the weightings and losses themselves.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +13,20 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from plr.paper.stacked.fits import IDENTITY, RULES
-from plr.paper.stacked.formula import POSTERIOR, MethodCodes, evidence, row_terms
+from plr.paper.stacked.fits import FUSED_WEIGHTINGS, IDENTITY, RULES
 from plr.paper.stacked.packing import Stack, State
+from plr.torch.shares import raw_shares
+from plr.weighting import Posterior
+from plr.weighting.families import NOISES
 
-__all__ = ["forward", "train_epochs"]
+__all__ = ["EPSILON", "MOMENTUM", "SECOND_MOMENTUM", "STUDENT", "train_epochs"]
+
+STUDENT = NOISES["student"]
 
 # Decay rates of Adam's moments, and what keeps its division finite.
 MOMENTUM, SECOND_MOMENTUM, EPSILON = 0.9, 0.999, 1e-8
+
+_POSTERIOR = FUSED_WEIGHTINGS.index(Posterior)
 
 
 def train_epochs(stack: Stack, state: State, orders: Tensor, epoch: int, batch_size: int, degrees: float) -> None:
@@ -27,7 +39,41 @@ def train_epochs(stack: Stack, state: State, orders: Tensor, epoch: int, batch_s
         _validate(stack, state, epoch + number, degrees)
 
 
-def forward(stack: Stack, weights: list[Tensor], x: Tensor) -> list[Tensor]:
+def _train_epoch(stack: Stack, state: State, order: Tensor, epoch: int, batch_size: int) -> None:
+    rows = stack.column("rows")
+    steps = (rows + batch_size - 1) // batch_size
+    weights = _matrices(stack, state)
+    total = torch.zeros(stack.fits, dtype=torch.float64, device=order.device)
+    spread = torch.zeros_like(total)
+    position = torch.arange(batch_size, device=order.device)
+    for step in range(int(steps.max())):
+        place = step * batch_size + position
+        taken = place < rows[:, None]
+        at = order[(stack.column("order")[:, None] + place).where(taken, 0)].where(taken, 0).long()
+        values = _labels(stack, "targets", "width", at)
+        # A row that is not there costs nothing; a candidate for it keeps the softmax a number.
+        values[..., 0] = torch.where(taken, values[..., 0], 0.0)
+        units = _forward(stack, weights, stack.table[stack.column("features")[:, None] + at])
+        row_loss, row_slope, row_spread = _row_terms(stack, units[-1][..., 0], values, state.scales[:, 0])
+        count = taken.sum(dim=1)
+        slope = torch.where(taken, row_slope, 0.0) / count.clamp_min(1)[:, None]
+        gradient = _backward(stack, weights, units, slope[..., None])
+        _step(stack, state, gradient, epoch * steps + step + 1, count > 0)
+        total += torch.where(taken, row_loss, 0.0).sum(dim=1)
+        spread += torch.where(taken, row_spread, 0.0).sum(dim=1)
+    state.loss[:, epoch] = (total / rows).float()
+    learned = torch.maximum((spread / rows).sqrt().float(), stack.number("lowest_scale"))
+    state.scales[:, 0] = torch.where(stack.column("weighting") == _POSTERIOR, learned, state.scales[:, 0])
+
+
+def _matrices(stack: Stack, state: State) -> list[Tensor]:
+    """Return views of the flat parameters as each layer's matrix, of shape (fits, inputs, outputs)."""
+    sides = list(zip(stack.shape, (*stack.shape[1:], 1), strict=True))
+    parts = state.parameters.split([rows * columns for rows, columns in sides], dim=1)
+    return [part.unflatten(1, side) for part, side in zip(parts, sides, strict=True)]
+
+
+def _forward(stack: Stack, weights: list[Tensor], x: Tensor) -> list[Tensor]:
     """Return the units of every layer, the prediction last; ``x`` is (fits, rows, padded features)."""
     units = [x]
     for place, matrix in enumerate(weights):
@@ -39,44 +85,6 @@ def forward(stack: Stack, weights: list[Tensor], x: Tensor) -> list[Tensor]:
             x[..., stack.layers.hidden[place]] = 1.0
         units.append(x)
     return units
-
-
-def matrices(stack: Stack, parameters: Tensor) -> list[Tensor]:
-    """Return views of flat parameters, of shape (fits, padded parameters), as each layer's matrix."""
-    found = []
-    at = 0
-    for rows, columns in zip(stack.shape, (*stack.shape[1:], 1), strict=True):
-        found.append(parameters[:, at : at + rows * columns].view(-1, rows, columns))
-        at += rows * columns
-    return found
-
-
-def _train_epoch(stack: Stack, state: State, order: Tensor, epoch: int, batch_size: int) -> None:
-    rows = stack.column("rows")
-    steps = (rows + batch_size - 1) // batch_size
-    method = _method(stack)
-    weights = matrices(stack, state.parameters)
-    total = torch.zeros(stack.fits, dtype=torch.float64, device=order.device)
-    spread = torch.zeros_like(total)
-    position = torch.arange(batch_size, device=order.device)
-    for step in range(int(steps.max())):
-        place = step * batch_size + position
-        taken = place < rows[:, None]
-        at = order[(stack.column("order")[:, None] + place).where(taken, 0)].where(taken, 0).long()
-        values = _labels(stack, "targets", "width", at)
-        # A row that is not there costs nothing; a candidate for it keeps the softmax a number.
-        values[..., 0] = torch.where(taken, values[..., 0], 0.0)
-        units = forward(stack, weights, stack.table[stack.column("features")[:, None] + at])
-        terms = row_terms(method, units[-1][..., 0], values, state.scales[:, 0])
-        count = taken.sum(dim=1)
-        slope = torch.where(taken, terms.slope, 0.0) / count.clamp_min(1)[:, None]
-        gradient = _backward(stack, weights, units, slope[..., None])
-        _step(stack, state, gradient, epoch * steps + step + 1, count > 0)
-        total += torch.where(taken, terms.loss, 0.0).sum(dim=1)
-        spread += torch.where(taken, terms.spread, 0.0).sum(dim=1)
-    state.loss[:, epoch] = (total / rows).float()
-    learned = torch.maximum((spread / rows).sqrt().float(), stack.number("lowest_scale"))
-    state.scales[:, 0] = torch.where(stack.column("weighting") == POSTERIOR, learned, state.scales[:, 0])
 
 
 def _backward(stack: Stack, weights: list[Tensor], units: list[Tensor], delta: Tensor) -> Tensor:
@@ -108,44 +116,38 @@ def _step(stack: Stack, state: State, gradient: Tensor, step: Tensor, active: Te
 def _validate(stack: Stack, state: State, epoch: int, degrees: float) -> None:
     """Score every network on its validation rows, and remember those that are the best so far."""
     rows = stack.column("validation_rows")
-    own, spread, truth = (torch.zeros(stack.fits, dtype=torch.float64, device=rows.device) for _ in range(3))
-    method = _method(stack)
+    own, spread, truth, found = (torch.zeros(stack.fits, dtype=torch.float64, device=rows.device) for _ in range(4))
     for at, taken, prediction in _validation_blocks(stack, state):
-        terms = row_terms(method, prediction, _labels(stack, "own", "own_width", at), state.scales[:, 0])
-        _, row_spread = evidence(
-            degrees, prediction, _labels(stack, "candidates", "candidates_width", at), state.scales[:, 1]
-        )
+        row_loss, _, _ = _row_terms(stack, prediction, _labels(stack, "own", "own_width", at), state.scales[:, 0])
+        candidates = _labels(stack, "candidates", "candidates_width", at)
+        _, row_spread = _evidence(degrees, prediction, candidates, state.scales[:, 1])
         missed = prediction - stack.labels[stack.column("truth")[:, None] + at]
-        for sums, part in ((own, terms.loss), (spread, row_spread), (truth, missed**2)):
+        for sums, part in ((own, row_loss), (spread, row_spread), (truth, missed**2)):
             sums += torch.where(taken, part, 0.0).sum(dim=1)
     # The scale is carried from epoch to epoch: it follows the network without being solved for anew each time.
     state.scales[:, 1] = torch.maximum((spread / rows).sqrt().float(), stack.number("lowest_scale"))
-    found = torch.zeros_like(own)
     for at, taken, prediction in _validation_blocks(stack, state):
-        part, _ = evidence(
-            degrees, prediction, _labels(stack, "candidates", "candidates_width", at), state.scales[:, 1]
-        )
-        found += torch.where(taken, part, 0.0).sum(dim=1)
+        candidates = _labels(stack, "candidates", "candidates_width", at)
+        evidence, _ = _evidence(degrees, prediction, candidates, state.scales[:, 1])
+        found += torch.where(taken, evidence, 0.0).sum(dim=1)
     scores = torch.stack([own / rows, -found / rows, truth / rows], dim=1).float()
     state.scores[:, epoch] = scores
     better = scores < state.best_score
     state.best_score.copy_(torch.where(better, scores, state.best_score))
     state.best_epoch.copy_(torch.where(better, epoch, state.best_epoch))
     for rule in range(RULES):
-        some = better[:, rule, None]
-        state.best[:, rule] = torch.where(some, state.parameters, state.best[:, rule])
+        state.best[:, rule] = torch.where(better[:, rule, None], state.parameters, state.best[:, rule])
 
 
 def _validation_blocks(stack: Stack, state: State, size: int = 512) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield some validation rows of each fit at a time: their numbers, which are there, and the predictions."""
     rows = stack.column("validation_rows")
-    weights = matrices(stack, state.parameters)
-    for begin in range(0, int(rows.max()), size):
-        place = torch.arange(begin, min(begin + size, int(rows.max())), device=rows.device)
+    weights = _matrices(stack, state)
+    for place in torch.arange(int(rows.max()), device=rows.device).split(size):
         taken = place < rows[:, None]
         at = place.expand_as(taken).where(taken, 0)
         x = stack.table[stack.column("validation_features")[:, None] + at]
-        yield at, taken, forward(stack, weights, x)[-1][..., 0]
+        yield at, taken, _forward(stack, weights, x)[-1][..., 0]
 
 
 def _labels(stack: Stack, name: str, width: str, at: Tensor) -> Tensor:
@@ -157,7 +159,66 @@ def _labels(stack: Stack, name: str, width: str, at: Tensor) -> Tensor:
     return torch.where(there, stack.labels[index.where(there, 0)], torch.nan)
 
 
-def _method(stack: Stack) -> MethodCodes:
-    columns = [stack.column(name) for name in ("weighting", "loss")]
-    numbers = [stack.number(name) for name in ("first", "second", "delta")]
-    return MethodCodes(stack.weightings, stack.losses, *(part[:, None, None] for part in (*columns, *numbers)))
+def _row_terms(stack: Stack, prediction: Tensor, values: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Weigh every row's candidates; return loss, derivative by the prediction, and part in the next noise scale.
+
+    Parameters
+    ----------
+    stack : Stack
+    prediction : Tensor of shape (fits, rows)
+    values : Tensor of shape (fits, rows, candidates), NaN where absent
+    scale : Tensor of shape (fits,)
+        Noise scale of the posterior.
+    """
+    first, second, delta = (stack.number(name)[:, None, None] for name in ("first", "second", "delta"))
+    present = ~torch.isnan(values)
+    with torch.enable_grad():
+        centre = prediction.detach().requires_grad_()
+        near = centre[..., None].expand_as(values)
+        values = torch.where(present, values, near.detach())
+        costs = torch.zeros_like(values)
+        for code, loss in stack.losses.items():
+            found = loss.torch_value(near, values, *(delta,)[: len(loss.encode())])
+            costs = torch.where(stack.column("loss")[:, None, None] == code, found, costs)
+    near, scale = near.detach(), scale[:, None, None]
+    codes = stack.column("weighting")[:, None, None]
+    takes_all = torch.zeros_like(codes, dtype=torch.bool)
+    scores = torch.zeros_like(values)
+    for code, weighting in stack.weightings.items():
+        if code == _POSTERIOR:
+            found = STUDENT.torch_log_density((near - values) / scale, first)
+        else:
+            numbers = (first, second)[: len(weighting.encode().numbers)]
+            found = weighting.torch_score(near, values, costs.detach(), *numbers)
+        scores = torch.where(codes == code, found, scores)
+        takes_all |= (codes == code) & weighting.takes_all
+    share, _ = raw_shares(scores, present, takes_all=takes_all)
+    share = share / share.sum(dim=-1, keepdim=True)
+    with torch.enable_grad():
+        losses = (share * costs).sum(dim=-1)
+        (slope,) = torch.autograd.grad(losses.sum(), centre)
+    spread = torch.zeros_like(slope)
+    if _POSTERIOR in stack.weightings:
+        spread = (share * STUDENT.torch_spread(near - values, scale, first)).sum(dim=-1)
+    return losses.detach(), slope, spread
+
+
+def _evidence(degrees: float, prediction: Tensor, values: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row's log evidence under Student's t and its part in the next scale.
+
+    Parameters
+    ----------
+    degrees : float
+    prediction : Tensor of shape (fits, rows)
+    values : Tensor of shape (fits, rows, candidates), NaN where absent
+    scale : Tensor of shape (fits,)
+    """
+    present = ~torch.isnan(values)
+    residual = torch.where(present, prediction[..., None] - values, 0.0)
+    scores = STUDENT.torch_log_density(residual / scale[:, None, None], degrees)
+    scores = torch.where(present, scores, -torch.inf)
+    total = torch.logsumexp(scores, dim=-1)
+    share = torch.where(present, torch.exp(scores - total[..., None]), 0.0)
+    spread = (share * STUDENT.torch_spread(residual, scale[:, None, None], degrees)).sum(dim=-1)
+    constant = STUDENT.log_constant(degrees) - torch.log(scale)[:, None]
+    return total - torch.log(present.sum(dim=-1)) + constant, spread
