@@ -15,9 +15,8 @@ import pytest
 
 from plr.cli.datasets import export_datasets
 from plr.errors import DataError, DataNotFoundError, DependencyError, ParameterError
-from plr.paper.datasets import REGISTRY, available, load, split
-from plr.paper.datasets import sources as sources_module
-from plr.paper.datasets.sources import read, table_digest
+from plr.paper.datasets import REGISTRY, available, load, loading, split
+from plr.paper.datasets.loading import read, table_digest
 
 NAMES = list(REGISTRY)
 
@@ -35,7 +34,7 @@ RAW_DIGESTS = {
 
 def packaged(name: str) -> Path:
     raw = REGISTRY[name].raw
-    return Path(str(sources_module._package_root(raw.package))) / raw.path
+    return Path(str(loading._package_root(raw.package))) / raw.path
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +44,7 @@ def no_data_home(monkeypatch):
 
 @pytest.fixture
 def no_packages(monkeypatch):
-    monkeypatch.setattr(sources_module, "_package_root", lambda package: None)
+    monkeypatch.setattr(loading, "_package_root", lambda package: None)
 
 
 @pytest.fixture(scope="module")

@@ -143,15 +143,9 @@ def published_means() -> dict[Place, float]:
 
 
 def _ours_beat_baselines(means: Means) -> Claim:
-    cases = {}
-    for row in _rows(means):
-        ours = [means[*row, method] for method in _OURS if (*row, method) in means]
-        others = [means[*row, method] for method in _BASELINES if (*row, method) in means]
-        if len(ours) == len(_OURS) and others:
-            cases[row] = max(ours) < min(others)
     return _claim(
         "IDent and PIDent both have a lower mean test MSE than every baseline, in every row (data set, model, |S̄|).",
-        cases,
+        {row: ours < min(others) for row, ours, others in _beside_baselines(means, _rows(means))},
     )
 
 
@@ -177,15 +171,9 @@ def _all_degrade(means: Means) -> tuple[Claim, Claim]:
         "method).",
         {key: rise > 0 for key, rise in rises.items()},
     )
-    cases, shares = {}, []
-    for pair in dict.fromkeys(key[:2] for key in rises):
-        ours = [rises[*pair, method] for method in _OURS if (*pair, method) in rises]
-        others = [rises[*pair, method] for method in _BASELINES if (*pair, method) in rises]
-        if len(ours) == len(_OURS) and others:
-            cases[pair] = max(ours) < min(others)
-            # Barely trained models need not rise at all.
-            if (typical := statistics.median(others)) > 0:
-                shares.append(max(ours) / typical)
+    compared = _beside_baselines(rises, dict.fromkeys(key[:2] for key in rises))
+    # Barely trained models need not rise at all.
+    shares = [ours / typical for _, ours, others in compared if (typical := statistics.median(others)) > 0]
     detail = ""
     if shares:
         median = 100 * statistics.median(shares)
@@ -193,7 +181,7 @@ def _all_degrade(means: Means) -> tuple[Claim, Claim]:
     less = _claim(
         "Mean test MSE rises less for IDent and for PIDent than for any baseline, from the fewest false labels to the "
         "most, in every pair of data set and model.",
-        cases,
+        {pair: ours < min(others) for pair, ours, others in compared},
         detail=detail,
     )
     return all_rise, less
@@ -218,6 +206,21 @@ def _progressive_helps(means: Means) -> tuple[Claim, Claim]:
         median = 100 * (statistics.median(ratios.values()) - 1.0)
         slight = replace(slight, detail=f"Median difference {median:+.1f} %.")
     return better, slight
+
+
+def _beside_baselines(
+    numbers: Mapping[Any, float], places: Iterable[tuple[Any, ...]]
+) -> list[tuple[tuple[Any, ...], float, list[float]]]:
+    """Return, for each place that has both, the larger number of IDent and PIDent and those of the baselines."""
+    found = []
+    for place in places:
+        ours, others = (
+            [numbers[*place, method] for method in methods if (*place, method) in numbers]
+            for methods in (_OURS, _BASELINES)
+        )
+        if len(ours) == len(_OURS) and others:
+            found.append((place, max(ours), others))
+    return found
 
 
 def _rows(means: Means) -> list[tuple[str, str, int]]:

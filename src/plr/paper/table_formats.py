@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from plr.paper.agreement import RULE_IN_SHORT, Verdict
-from plr.paper.tables import Characteristics, Entry, ResultTable
+from plr.paper.tables import Characteristics, Entry, ResultTable, dataset_title
 
 __all__ = [
     "FORMATS",
@@ -128,7 +128,7 @@ def table1_text(table: Sequence[Characteristics], form: str) -> str:
     for row in table:
         pairs = zip(row.counts, row.published, strict=True) if row.counts and row.published else [("–", "–")] * 4
         cells = [f"{found}" if found == published else f"{found} (published {published})" for found, published in pairs]
-        lines.append([row.title, *cells])
+        lines.append([dataset_title(row.dataset), *cells])
     if form == "md":
         return _markdown("Table 1: data sets", _TABLE1_CAPTION, _TABLE1_HEADS, lines)
     head, *body = [_latex_line(map(_escape_latex, line)) for line in [_TABLE1_HEADS, *lines]]
@@ -145,7 +145,9 @@ def table_text(table: ResultTable, form: str) -> str:
     lines = []
     for row in table.rows:
         size = "–" if row.false_labels is None else str(row.false_labels)
-        lines.append([row.title, size, *(_markdown_entry(row.entries.get(method)) for method in table.methods)])
+        lines.append(
+            [dataset_title(row.dataset), size, *(_markdown_entry(row.entries.get(method)) for method in table.methods)]
+        )
     return _markdown(table.title, caption, ["Data set", "|S̄|", *table.methods], lines)
 
 
@@ -177,7 +179,7 @@ def _results_latex(table: ResultTable, caption: str) -> str:
         # Supervised is one number for all sizes: printed once.
         entries = [row.entries.get(method) if is_first or method != "Supervised" else None for method in table.methods]
         size = "--" if row.false_labels is None else str(row.false_labels)
-        title = _escape_latex(row.title) if is_first else ""
+        title = _escape_latex(dataset_title(row.dataset)) if is_first else ""
         body.append(_latex_line([title, size, *(_latex_entry(entry) for entry in entries)]))
         if table.has_published:
             lines = [_escape_latex(_published_line(entry)) if entry else "" for entry in entries]

@@ -70,7 +70,6 @@ class Characteristics:
     """A row of Table 1: rows of the training, test and validation part, and features; None for the user's own data."""
 
     dataset: str
-    title: str
     counts: tuple[int, int, int, int] | None
     published: tuple[int, int, int, int] | None
 
@@ -110,7 +109,6 @@ class TableRow:
     """A data set and a number of false labels, with the methods' entries; None is a number the mechanism decides."""
 
     dataset: str
-    title: str
     false_labels: int | None
     entries: Mapping[str, Entry]
 
@@ -157,7 +155,7 @@ def build_table1(datasets: Iterable[str]) -> list[Characteristics]:
             info = REGISTRY[name]
             train, validation, test = (len(part) for part in split(info.rows, seed=0))
             counts, published = (train, test, validation, len(info.features)), info.table1
-        table.append(Characteristics(name, dataset_title(name), counts, published))
+        table.append(Characteristics(name, counts, published))
     return table
 
 
@@ -289,7 +287,7 @@ def _build(
                 )
                 for method, row in found.items()
             }
-            rows.append(TableRow(dataset, dataset_title(dataset), size, entries))
+            rows.append(TableRow(dataset, size, entries))
     number = _NUMBERS.get(model)
     return ResultTable(
         name=f"table-{model}" if number is None else f"table{number}",

@@ -347,21 +347,17 @@ def _draw_panel(axes: Axes, curves: list[Curve]) -> None:
         )
         if curve.limit is not None:
             axes.axhline(curve.limit, color=look.color, linewidth=0.6)
-    _draw_reference(axes, curves)
+    # The slope −1/2 that the theorems promise, from the first point of IDent.
+    start = next(curve for curve in curves if curve.method == "IDent")
+    first, last, height = start.sizes[0], start.sizes[-1], max(start.excess[0], _LEAST)
+    end = height * (first / last) ** 0.5
+    axes.plot([first, last], [height, end], color="#9a9a9a", linewidth=0.8)
+    axes.annotate("$n^{-1/2}$", (last, end), ha="right", va="top", fontsize=6.5)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(curves[0].sizes[::2], [str(size) for size in curves[0].sizes[::2]])
     # Below the panel: above it, every corner has a curve in it.
     axes.legend(fontsize=7, handlelength=3, loc="upper left", bbox_to_anchor=(0, -0.19), borderaxespad=0)
-
-
-def _draw_reference(axes: Axes, curves: list[Curve]) -> None:
-    """Draw the slope −1/2 that the theorems promise, from the first point of IDent."""
-    start = next(curve for curve in curves if curve.method == "IDent")
-    first, last = start.sizes[0], start.sizes[-1]
-    height = max(start.excess[0], _LEAST)
-    axes.plot([first, last], [height, height * (first / last) ** 0.5], color="#9a9a9a", linewidth=0.8)
-    axes.annotate("$n^{-1/2}$", (last, height * (first / last) ** 0.5), ha="right", va="top", fontsize=6.5)
 
 
 def _label(curve: Curve) -> str:

@@ -67,7 +67,7 @@ class DatasetInfo:
     raw : RawFile
         The published file.
     checksum : str
-        SHA-256 of the parsed table, see :func:`plr.paper.datasets.sources.table_digest`.
+        SHA-256 of the parsed table, see :func:`plr.paper.datasets.loading.table_digest`.
     licence, citation : str
         On what terms the data may be used, and whom to cite.
     """

@@ -6,7 +6,7 @@ biases. Everything else that is padded is zero and stays zero, because its gradi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from plr.paper.stacked.fits import (
 )
 from plr.weighting import Posterior, Weighting
 
-__all__ = ["FLOATS", "INTEGERS", "Stack", "State", "pack", "unpack_parameters"]
+__all__ = ["FLOATS", "INTEGERS", "Stack", "State", "pack"]
 
 # Columns of Stack.integers and Stack.floats.
 INTEGERS = (
@@ -75,6 +75,8 @@ class Stack:
         ``table``, labels in entries of ``labels``, orders in entries of what `draw_orders` returns per epoch.
     weightings, losses : dict
         One of each kind that occurs, by the code it has in ``integers``.
+    positions : ndarray of int
+        Where the parameters of a `StackedFit` lie among the padded ones.
     order_rows, order_seeds : list of int
         For each stream of row orders that the fits share, its rows and its seed.
     """
@@ -87,6 +89,7 @@ class Stack:
     floats: Tensor
     weightings: dict[int, Weighting]
     losses: dict[int, Loss]
+    positions: NDArray[np.int64]
     order_rows: list[int]
     order_seeds: list[int]
 
@@ -210,10 +213,13 @@ def pack(fits: Sequence[StackedFit], layers: Layers, epochs: int, device: str | 
         floats=send(floats),
         weightings=weightings,
         losses=losses,
+        positions=_positions(layers.sizes, shape),
         order_rows=[rows for _, rows in streams],
         order_seeds=[seed for seed, _ in streams],
     )
-    parameters = send(np.stack([_pad_parameters(fit.parameters, stack) for fit in fits]))
+    padded = np.zeros((len(fits), np.dot(shape, (*shape[1:], 1))), np.float32)
+    padded[:, stack.positions] = [fit.parameters for fit in fits]
+    parameters = send(padded)
 
     def full(*size: int, value: float = 0.0) -> Tensor:
         return torch.full((len(fits), *size), value, dtype=torch.float32, device=device)
@@ -265,32 +271,12 @@ def _kinds(known: tuple[type[Any], ...], given: list[Any]) -> tuple[dict[int, An
     return dict(zip(codes, given, strict=True)), codes
 
 
-def unpack_parameters(padded: NDArray[np.float32], stack: Stack) -> NDArray[np.float32]:
-    """Return parameters, of shape (..., padded parameters), as they came."""
-    parts = []
+def _positions(sizes: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return where the parameters of a network, laid out as they come, lie among the padded ones."""
+    found = []
     at = 0
-    for n_in, n_out, rows, columns in _sides(stack):
-        matrix = padded[..., at : at + rows * columns].reshape(*padded.shape[:-1], rows, columns)
-        weights = np.swapaxes(matrix[..., :n_in, :n_out], -1, -2)
-        parts += [weights.reshape(*padded.shape[:-1], -1), matrix[..., n_in, :n_out]]
+    for n_in, n_out, rows, columns in zip(sizes[:-1], sizes[1:], shape, (*shape[1:], 1), strict=True):
+        matrix = at + np.arange(rows * columns).reshape(rows, columns)
+        found += [matrix[:n_in, :n_out].T.ravel(), matrix[n_in, :n_out]]
         at += rows * columns
-    return np.concatenate(parts, axis=-1)
-
-
-def _pad_parameters(parameters: NDArray[Any], stack: Stack) -> NDArray[np.float32]:
-    parts = []
-    at = 0
-    for n_in, n_out, rows, columns in _sides(stack):
-        matrix = np.zeros((rows, columns), np.float32)
-        matrix[:n_in, :n_out] = parameters[at : at + n_in * n_out].reshape(n_out, n_in).T
-        at += n_in * n_out
-        matrix[n_in, :n_out] = parameters[at : at + n_out]
-        at += n_out
-        parts.append(matrix.ravel())
-    return np.concatenate(parts)
-
-
-def _sides(stack: Stack) -> Iterator[tuple[int, int, int, int]]:
-    """Return for each layer its inputs and outputs, and the rows and columns of its matrix as padded."""
-    sizes, shape = stack.layers.sizes, stack.shape
-    return zip(sizes[:-1], sizes[1:], shape, (*shape[1:], 1), strict=True)
+    return np.concatenate(found)

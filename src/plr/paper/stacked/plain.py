@@ -42,7 +42,6 @@ def train_epochs(stack: Stack, state: State, orders: Tensor, epoch: int, batch_s
 def _train_epoch(stack: Stack, state: State, order: Tensor, epoch: int, batch_size: int) -> None:
     rows = stack.column("rows")
     steps = (rows + batch_size - 1) // batch_size
-    weights = _matrices(stack, state)
     total = torch.zeros(stack.fits, dtype=torch.float64, device=order.device)
     spread = torch.zeros_like(total)
     position = torch.arange(batch_size, device=order.device)
@@ -53,50 +52,32 @@ def _train_epoch(stack: Stack, state: State, order: Tensor, epoch: int, batch_si
         values = _labels(stack, "targets", "width", at)
         # A row that is not there costs nothing; a candidate for it keeps the softmax a number.
         values[..., 0] = torch.where(taken, values[..., 0], 0.0)
-        units = _forward(stack, weights, stack.table[stack.column("features")[:, None] + at])
-        row_loss, row_slope, row_spread = _row_terms(stack, units[-1][..., 0], values, state.scales[:, 0])
         count = taken.sum(dim=1)
-        slope = torch.where(taken, row_slope, 0.0) / count.clamp_min(1)[:, None]
-        gradient = _backward(stack, weights, units, slope[..., None])
+        parameters = state.parameters.detach().requires_grad_()
+        prediction = _predict(stack, parameters, stack.table[stack.column("features")[:, None] + at])
+        row_loss, row_spread = _row_terms(stack, prediction, values, state.scales[:, 0])
+        loss = torch.where(taken, row_loss, 0.0).sum(dim=1)
+        (gradient,) = torch.autograd.grad((loss / count.clamp_min(1)).sum(), parameters)
         _step(stack, state, gradient, epoch * steps + step + 1, count > 0)
-        total += torch.where(taken, row_loss, 0.0).sum(dim=1)
+        total += loss.detach()
         spread += torch.where(taken, row_spread, 0.0).sum(dim=1)
     state.loss[:, epoch] = (total / rows).float()
     learned = torch.maximum((spread / rows).sqrt().float(), stack.number("lowest_scale"))
     state.scales[:, 0] = torch.where(stack.column("weighting") == _POSTERIOR, learned, state.scales[:, 0])
 
 
-def _matrices(stack: Stack, state: State) -> list[Tensor]:
-    """Return views of the flat parameters as each layer's matrix, of shape (fits, inputs, outputs)."""
-    sides = list(zip(stack.shape, (*stack.shape[1:], 1), strict=True))
-    parts = state.parameters.split([rows * columns for rows, columns in sides], dim=1)
-    return [part.unflatten(1, side) for part, side in zip(parts, sides, strict=True)]
-
-
-def _forward(stack: Stack, weights: list[Tensor], x: Tensor) -> list[Tensor]:
-    """Return the units of every layer, the prediction last; ``x`` is (fits, rows, padded features)."""
-    units = [x]
-    for place, matrix in enumerate(weights):
-        x = x @ matrix
-        if place < len(weights) - 1:
+def _predict(stack: Stack, parameters: Tensor, x: Tensor) -> Tensor:
+    """Return what each network predicts for rows of its own; ``x`` is (fits, rows, padded features)."""
+    at = 0
+    for place, (rows, columns) in enumerate(zip(stack.shape, (*stack.shape[1:], 1), strict=True)):
+        x = x @ parameters[:, at : at + rows * columns].unflatten(1, (rows, columns))
+        at += rows * columns
+        if place < len(stack.layers.hidden):
             code = stack.column(f"activation{place + 1}")[:, None, None]
-            x = torch.where(code == IDENTITY, x, x.clamp_min(0.0))
+            x = torch.where(code == IDENTITY, x, x.relu())
             # The unit that is always one.
             x[..., stack.layers.hidden[place]] = 1.0
-        units.append(x)
-    return units
-
-
-def _backward(stack: Stack, weights: list[Tensor], units: list[Tensor], delta: Tensor) -> Tensor:
-    parts = []
-    for place in range(len(weights) - 1, -1, -1):
-        parts.append((units[place].mT @ delta).flatten(start_dim=1))
-        if place > 0:
-            delta = delta @ weights[place].mT
-            code = stack.column(f"activation{place}")[:, None, None]
-            delta = torch.where((code == IDENTITY) | (units[place] > 0.0), delta, 0.0)
-            delta[..., stack.layers.hidden[place - 1]] = 0.0
-    return torch.cat(parts[::-1], dim=1)
+    return x[..., 0]
 
 
 def _step(stack: Stack, state: State, gradient: Tensor, step: Tensor, active: Tensor) -> None:
@@ -118,7 +99,7 @@ def _validate(stack: Stack, state: State, epoch: int, degrees: float) -> None:
     rows = stack.column("validation_rows")
     own, spread, truth, found = (torch.zeros(stack.fits, dtype=torch.float64, device=rows.device) for _ in range(4))
     for at, taken, prediction in _validation_blocks(stack, state):
-        row_loss, _, _ = _row_terms(stack, prediction, _labels(stack, "own", "own_width", at), state.scales[:, 0])
+        row_loss, _ = _row_terms(stack, prediction, _labels(stack, "own", "own_width", at), state.scales[:, 0])
         candidates = _labels(stack, "candidates", "candidates_width", at)
         _, row_spread = _evidence(degrees, prediction, candidates, state.scales[:, 1])
         missed = prediction - stack.labels[stack.column("truth")[:, None] + at]
@@ -142,12 +123,11 @@ def _validate(stack: Stack, state: State, epoch: int, degrees: float) -> None:
 def _validation_blocks(stack: Stack, state: State, size: int = 512) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield some validation rows of each fit at a time: their numbers, which are there, and the predictions."""
     rows = stack.column("validation_rows")
-    weights = _matrices(stack, state)
     for place in torch.arange(int(rows.max()), device=rows.device).split(size):
         taken = place < rows[:, None]
         at = place.expand_as(taken).where(taken, 0)
         x = stack.table[stack.column("validation_features")[:, None] + at]
-        yield at, taken, _forward(stack, weights, x)[-1][..., 0]
+        yield at, taken, _predict(stack, state.parameters, x)
 
 
 def _labels(stack: Stack, name: str, width: str, at: Tensor) -> Tensor:
@@ -159,8 +139,8 @@ def _labels(stack: Stack, name: str, width: str, at: Tensor) -> Tensor:
     return torch.where(there, stack.labels[index.where(there, 0)], torch.nan)
 
 
-def _row_terms(stack: Stack, prediction: Tensor, values: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Weigh every row's candidates; return loss, derivative by the prediction, and part in the next noise scale.
+def _row_terms(stack: Stack, prediction: Tensor, values: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Weigh every row's candidates; return the row's loss, and its part in the posterior's next noise scale.
 
     Parameters
     ----------
@@ -171,17 +151,16 @@ def _row_terms(stack: Stack, prediction: Tensor, values: Tensor, scale: Tensor) 
         Noise scale of the posterior.
     """
     first, second, delta = (stack.number(name)[:, None, None] for name in ("first", "second", "delta"))
+    loss_codes, codes = (stack.column(name)[:, None, None] for name in ("loss", "weighting"))
     present = ~torch.isnan(values)
-    with torch.enable_grad():
-        centre = prediction.detach().requires_grad_()
-        near = centre[..., None].expand_as(values)
-        values = torch.where(present, values, near.detach())
-        costs = torch.zeros_like(values)
-        for code, loss in stack.losses.items():
-            found = loss.torch_value(near, values, *(delta,)[: len(loss.encode())])
-            costs = torch.where(stack.column("loss")[:, None, None] == code, found, costs)
-    near, scale = near.detach(), scale[:, None, None]
-    codes = stack.column("weighting")[:, None, None]
+    near, scale = prediction[..., None].expand_as(values), scale[:, None, None]
+    values = torch.where(present, values, near.detach())
+    costs = torch.zeros_like(values)
+    for code, loss in stack.losses.items():
+        found = loss.torch_value(near, values, *(delta,)[: len(loss.encode())])
+        costs = torch.where(loss_codes == code, found, costs)
+    # No gradient passes through the weights.
+    near = near.detach()
     takes_all = torch.zeros_like(codes, dtype=torch.bool)
     scores = torch.zeros_like(values)
     for code, weighting in stack.weightings.items():
@@ -194,13 +173,10 @@ def _row_terms(stack: Stack, prediction: Tensor, values: Tensor, scale: Tensor) 
         takes_all |= (codes == code) & weighting.takes_all
     share, _ = raw_shares(scores, present, takes_all=takes_all)
     share = share / share.sum(dim=-1, keepdim=True)
-    with torch.enable_grad():
-        losses = (share * costs).sum(dim=-1)
-        (slope,) = torch.autograd.grad(losses.sum(), centre)
-    spread = torch.zeros_like(slope)
+    spread = torch.zeros_like(near[..., 0])
     if _POSTERIOR in stack.weightings:
         spread = (share * STUDENT.torch_spread(near - values, scale, first)).sum(dim=-1)
-    return losses.detach(), slope, spread
+    return (share * costs).sum(dim=-1), spread
 
 
 def _evidence(degrees: float, prediction: Tensor, values: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,7 +16,7 @@ from plr._parameters import check_choice, check_integer
 from plr.errors import DependencyError, ParameterError
 from plr.paper.stacked import plain
 from plr.paper.stacked.fits import IDENTITY, Layers, StackedFit, StackedResult
-from plr.paper.stacked.packing import Stack, pack, unpack_parameters
+from plr.paper.stacked.packing import Stack, pack
 
 __all__ = ["draw_orders", "predict_stack", "train_stack"]
 
@@ -86,8 +85,7 @@ def train_stack(
         if callback is not None:
             callback(done)
     arrays: list[Any] = [
-        unpack_parameters(state.parameters.cpu().numpy(), stack),
-        unpack_parameters(state.best.cpu().numpy(), stack),
+        *(part.cpu().numpy()[..., stack.positions] for part in (state.parameters, state.best)),
         *(part.cpu().numpy() for part in (state.best_epoch, state.loss, state.scores)),
     ]
     return [StackedResult(*of_fit) for of_fit in zip(*arrays, strict=True)]
@@ -131,21 +129,14 @@ def draw_orders(rows: list[int], seeds: list[int], first_epoch: int, epochs: int
     >>> draw_orders([4, 3], [7, 8], 0, 2, "cpu").sort(dim=1).values[:, -2:].tolist()
     [[2, 3], [2, 3]]
     """
-    orders = torch.empty((epochs, sum(rows)), dtype=torch.int32, device=device)
-    alike: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    start = 0
-    for count, seed in zip(rows, seeds, strict=True):
-        alike[count].append((start, seed))
-        start += count
     numbers = torch.arange(first_epoch, first_epoch + epochs, device=device)
-    for count, streams in alike.items():
-        signed = np.array([seed % 2**64 for _, seed in streams], np.uint64).view(np.int64)
-        counter = numbers[None, :, None] * count + torch.arange(count, device=device)
+    orders = []
+    for count, seed in zip(rows, seeds, strict=True):
+        start = torch.from_numpy(np.array([seed % 2**64], np.uint64).view(np.int64)).to(device)
+        counter = numbers[:, None] * count + torch.arange(count, device=device)
         # Rows sorted by numbers drawn for them; two equal ones among 2^64 are not to be expected.
-        order = _mix(_mix(torch.from_numpy(signed).to(device))[:, None, None] + counter * _STEP).argsort(dim=-1)
-        for place, (begin, _) in enumerate(streams):
-            orders[:, begin : begin + count] = order[place]
-    return orders
+        orders.append(_mix(_mix(start) + counter * _STEP).argsort(dim=-1))
+    return torch.cat(orders, dim=1).int()
 
 
 def _mix(z: Tensor) -> Tensor:
