@@ -9,9 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 from plr._parameters import check_integer
+from plr.cluster import session
 from plr.errors import ParameterError, StoreError, unknown_name
+from plr.paper.cluster import GridLoop, check_cluster, check_device_name, describe_cluster
 from plr.paper.problems import Workbench
 from plr.paper.protocol import Protocol
+from plr.paper.stacking import check_device, device_name, run_stacks
 from plr.paper.store import Store
 from plr.paper.work import RunProgress, RunSummary, Work
 from plr.threads import default_workers
@@ -79,10 +82,7 @@ def run_benchmark(
         workbench = Workbench(protocol, data_home)
     with ExitStack() as stack:
         if engine == "ray" and not _is_finished(out, protocol):
-            from plr.cluster.session import session
-            from plr.paper.cluster import check_cluster
-
-            stack.enter_context(session(address, cpus=number))
+            stack.enter_context(session.session(address, cpus=number))
             check_cluster(device)
         store = stack.enter_context(Store.create(out, protocol))
         work = Work(protocol, store, workbench, callback)
@@ -90,16 +90,12 @@ def run_benchmark(
         if work.is_over():
             return work.summary()
         if engine == "ray":
-            from plr.paper.cluster import GridLoop, describe_cluster
-
             loop = GridLoop(work, device, workers)
             work.compile(loop.warm, _SECONDS_BEFORE_NOTICE_ON_RAY)
             store.begin(command, describe_cluster(device))
             _run_in_threads(work, [loop.run])
             return work.summary()
         if device != "cpu":
-            from plr.paper.stacking import check_device, device_name, run_stacks
-
             store.begin(command, device_name(device))
             _run_in_threads(work, [lambda: run_stacks(work, check_device(device))])
         # What is left after a GPU is done on the CPU, and the record is to say so.
@@ -135,16 +131,11 @@ def _check_engine(engine: str, address: str | None, device: str) -> None:
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
     if engine == "ray":
-        from plr.cluster.session import import_ray
-        from plr.paper.cluster import check_device_name
-
-        import_ray()
+        session.import_ray()
         check_device_name(device)
     elif address is not None:
         raise ParameterError("An address (--address) is for a Ray cluster (--engine ray); leave it out, or add that.")
     elif device != "cpu":
-        from plr.paper.stacking import check_device
-
         check_device(device)
 
 

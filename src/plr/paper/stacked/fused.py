@@ -94,10 +94,10 @@ def train_epochs(
     count = torch.arange(1, steps + 1, dtype=torch.float64, device=orders.device)
     corrections = torch.stack([1.0 / (1.0 - MOMENTUM**count), (1.0 - SECOND_MOMENTUM**count).rsqrt()]).float()
     predictions = torch.empty(
-        (stack.fits, int(stack.column("validation_rows").max())), dtype=torch.float32, device=orders.device
+        (len(stack.integers), int(stack.column("validation_rows").max())), dtype=torch.float32, device=orders.device
     )
     kernel: Any = _train
-    kernel[(stack.fits,)](
+    kernel[(len(stack.integers),)](
         stack.table,
         stack.labels,
         stack.integers,

@@ -93,11 +93,6 @@ class Stack:
     order_rows: list[int]
     order_seeds: list[int]
 
-    @property
-    def fits(self) -> int:
-        """How many fits there are."""
-        return len(self.integers)
-
     def column(self, name: str) -> Tensor:
         """Return one integer of every fit."""
         return self.integers[:, INTEGERS.index(name)]

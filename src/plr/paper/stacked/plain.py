@@ -42,7 +42,7 @@ def train_epochs(stack: Stack, state: State, orders: Tensor, epoch: int, batch_s
 def _train_epoch(stack: Stack, state: State, order: Tensor, epoch: int, batch_size: int) -> None:
     rows = stack.column("rows")
     steps = (rows + batch_size - 1) // batch_size
-    total = torch.zeros(stack.fits, dtype=torch.float64, device=order.device)
+    total = torch.zeros_like(rows, dtype=torch.float64)
     spread = torch.zeros_like(total)
     position = torch.arange(batch_size, device=order.device)
     for step in range(int(steps.max())):
@@ -97,7 +97,7 @@ def _step(stack: Stack, state: State, gradient: Tensor, step: Tensor, active: Te
 def _validate(stack: Stack, state: State, epoch: int, degrees: float) -> None:
     """Score every network on its validation rows, and remember those that are the best so far."""
     rows = stack.column("validation_rows")
-    own, spread, truth, found = (torch.zeros(stack.fits, dtype=torch.float64, device=rows.device) for _ in range(4))
+    own, spread, truth, found = (torch.zeros_like(rows, dtype=torch.float64) for _ in range(4))
     for at, taken, prediction in _validation_blocks(stack, state):
         row_loss, _ = _row_terms(stack, prediction, _labels(stack, "own", "own_width", at), state.scales[:, 0])
         candidates = _labels(stack, "candidates", "candidates_width", at)
