@@ -34,7 +34,7 @@ RAW_DIGESTS = {
 
 def packaged(name: str) -> Path:
     raw = REGISTRY[name].raw
-    return Path(str(loading._package_root(raw.package))) / raw.path
+    return loading.package_root(raw.package) / raw.path
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def no_data_home(monkeypatch):
 
 @pytest.fixture
 def no_packages(monkeypatch):
-    monkeypatch.setattr(loading, "_package_root", lambda package: None)
+    monkeypatch.setattr(loading, "package_root", lambda package: None)
 
 
 @pytest.fixture(scope="module")

@@ -272,21 +272,19 @@ def _build(
             keys = {method: (dataset, 0 if method == _REFERENCE else size, method) for method in methods}
             found = {method: summary[key] for method, key in keys.items() if key in summary}
             means = {method: row["test_mse"] for method, row in found.items() if method != _REFERENCE and row["trials"]}
-            best = min(means, key=lambda method: means[method], default=None)
-            entries = {
-                method: Entry(
+            best = min(means, key=lambda method: means[method], default="")
+            entries = {}
+            for method, row in found.items():
+                tested = method in means and method != best
+                entries[method] = Entry(
                     mean=row["test_mse"],
                     std=row["test_mse_std"],
                     trials=row["trials"],
                     failed_trials=row["failed_trials"],
                     comparison=compare(row, notes),
                     best=method == best,
-                    p_value=paired_p_value(errors[keys[method]], errors[keys[best]])
-                    if best is not None and method in means and method != best
-                    else None,
+                    p_value=paired_p_value(errors[keys[method]], errors[keys[best]]) if tested else None,
                 )
-                for method, row in found.items()
-            }
             rows.append(TableRow(dataset, size, entries))
     number = _NUMBERS.get(model)
     return ResultTable(

@@ -15,7 +15,6 @@ import importlib.util
 import io
 import os
 from dataclasses import dataclass
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,14 +28,14 @@ from plr.paper.datasets.registry import REGISTRY, DatasetInfo, RawFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Availability", "available", "load", "load_file", "read", "split", "table_digest"]
+__all__ = ["Availability", "available", "load", "load_file", "package_root", "read", "split", "table_digest"]
 
 Rows = NDArray[np.int64]
 
 _DATA_HOME_VARIABLE = "PLR_DATA_HOME"
 
 # A file that should hold a data set: where it is, in words fit for a message, and the file.
-_Found = tuple[str, Traversable]
+_Found = tuple[str, Path]
 
 
 @dataclass(frozen=True)
@@ -193,11 +192,9 @@ def _locate(info: DatasetInfo, data_home: str | os.PathLike[str] | None = None) 
             path = folder / name
             if path.is_file():
                 return str(path), path
-    root = _package_root(info.raw.package)
-    if root is not None:
-        resource = root.joinpath(*info.raw.path.split("/"))
-        if resource.is_file():
-            return f"{info.raw.filename} of {info.raw.distribution}", resource
+    root = package_root(info.raw.package)
+    if root is not None and (root / info.raw.path).is_file():
+        return f"{info.raw.filename} of {info.raw.distribution}", root / info.raw.path
     return None
 
 
@@ -280,16 +277,13 @@ def _data_folder(data_home: str | os.PathLike[str] | None) -> Path | None:
     return Path(named).expanduser() if named else None
 
 
-def _package_root(package: str) -> Traversable | None:
-    # importlib.resources.files() would import the package, and these packages import half of the scientific stack.
+def package_root(package: str) -> Path | None:
+    """Return the folder of a package without importing it: these packages import half of the scientific stack."""
     spec = importlib.util.find_spec(package)
-    if spec is None or spec.loader is None:
-        return None
-    reader = getattr(spec.loader, "get_resource_reader", lambda _: None)(package)
-    return None if reader is None else reader.files()
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
-def _parse(file: Traversable, info: DatasetInfo) -> pa.Table:
+def _parse(file: Path, info: DatasetInfo) -> pa.Table:
     """Return the table of a file: exported by ``plr datasets``, with a header, or as it was published."""
     import pyarrow as pa
     from pyarrow import csv, parquet
