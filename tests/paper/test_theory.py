@@ -1,15 +1,9 @@
 """Theorems 1 to 4 on a small version of the experiments."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-# The benchmarks are scripts beside the package, not installed with it.
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from benchmarks.theory import SMALL, check_theory, fit_slope, run_theory
+from plr.paper.theory import SMALL, check_theory, fit_slope, run_theory
 
 # These compile most kernels; in one process, so that it is done once.
 pytestmark = pytest.mark.xdist_group("kernels")
