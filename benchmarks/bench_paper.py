@@ -30,8 +30,7 @@ from plr.paper.grid import Cell, count_fits, expand
 from plr.paper.methods import get_method, get_model
 from plr.paper.problems import Workbench, labels_as_sets
 from plr.paper.protocol import PRESETS
-from plr.paper.runner import run_cells
-from plr.paper.store import Store
+from plr.paper.runner import run_benchmark
 from plr.threads import default_workers
 from record import write_record
 from torch_loops import check_agreement, loader_loop, make_module, padded
@@ -76,8 +75,8 @@ def check_cells(cells: list[Cell], workbench: Workbench) -> None:
         cell = next(cell for cell in cells if (cell.dataset, cell.model, cell.method) == (dataset, *pair))
         part, model = workbench.problem(cell).train, get_model(cell.model)
         for setting in cell.settings(PAPER):
-            rule = get_method(cell.method).rule(setting, PAPER.beta1)
-            check_agreement(part.X, shown(cell, part.S), rule.weighting, rule.loss, model.hidden, model.activations)
+            method = get_method(cell.method).parts(setting, PAPER.beta1)
+            check_agreement(part.X, shown(cell, part.S), *method, model.hidden, model.activations)
 
 
 class Times(NamedTuple):
@@ -107,7 +106,7 @@ def time_loop(cells: list[Cell], workbench: Workbench, epochs: int) -> Times:
         problem, model = workbench.problem(cell), get_model(cell.model)
         settings = cell.settings(PAPER)
         setting = settings[at % len(settings)]
-        rule = get_method(cell.method).rule(setting, PAPER.beta1)
+        weighting, loss = get_method(cell.method).parts(setting, PAPER.beta1)
         train, validation = (padded(part.X, shown(cell, part.S)) for part in (problem.train, problem.validation))
         module = make_module([problem.train.X.shape[1], *model.hidden, 1], model.activations)
 
@@ -115,8 +114,8 @@ def time_loop(cells: list[Cell], workbench: Workbench, epochs: int) -> Times:
         loader_loop(
             module,
             train,
-            rule.weighting,
-            rule.loss,
+            weighting,
+            loss,
             epochs,
             batch_size=PAPER.batch_size,
             learning_rate=setting["learning_rate"],
@@ -131,9 +130,9 @@ def time_loop(cells: list[Cell], workbench: Workbench, epochs: int) -> Times:
 def time_preset(epochs: int) -> Times:
     """Return how long one trial of the preset takes with so many epochs, compiling not included."""
     protocol = dataclasses.replace(PAPER, trials=1, epochs=epochs)
-    with tempfile.TemporaryDirectory() as folder, Store.create(Path(folder) / "store", protocol) as store:
+    with tempfile.TemporaryDirectory() as folder:
         workbench, began = Workbench(protocol), Times.now()
-        summary = run_cells(protocol, store, workbench=workbench)
+        summary = run_benchmark(protocol, folder, workbench=workbench)
         taken = Times.now().since(began)
     if summary.failed:
         raise SystemExit(f"{summary.failed} of {summary.finished + summary.failed} cells failed; no timing.")

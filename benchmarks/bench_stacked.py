@@ -24,10 +24,11 @@ import torch
 
 from plr.paper import Protocol, RunProgress, count_fits, expand, get_preset, run_benchmark
 from plr.paper.problems import Workbench
-from plr.paper.stacked import Layers, StackedFit, fused, plain, train_stack
-from plr.paper.stacked.orders import draw_orders
+from plr.paper.stacked import fused, plain
+from plr.paper.stacked.fits import Layers, StackedFit
 from plr.paper.stacked.packing import pack
-from plr.paper.stacking import stacked_fits
+from plr.paper.stacked.training import draw_orders, train_stack
+from plr.paper.stacking import plan_stack
 from record import write_record
 
 MOST_SECONDS = 180.0
@@ -151,7 +152,8 @@ def main() -> None:
     paper = get_preset("paper")
     found: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "wanted": {"seconds": MOST_SECONDS}}
     workbench = Workbench(paper, arguments.data_dir)
-    fits, layers = stacked_fits([cell for cell in expand(paper) if cell.dataset == "power-plant"], workbench)
+    plans, layers = plan_stack([cell for cell in expand(paper) if cell.dataset == "power-plant"], workbench)
+    fits = [plan.fit for plan in plans]
     found["largest_difference"] = check_agreement(fits, layers)
     found["profile"] = profile(fits, layers)
     print(found, flush=True)

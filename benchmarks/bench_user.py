@@ -41,7 +41,7 @@ from plr.columns.candidates import read_candidates
 from plr.learners import MLP, Boosting
 from plr.paper import Store, expand, get_preset
 from plr.paper.execution import Fit, dump
-from plr.paper.report.writing import write_report
+from plr.paper.report import write_report
 from plr.paper.selection import EPOCH_RULES
 from plr.sources.files import read_table
 from plr.tables import write_table
@@ -303,7 +303,7 @@ def measure_report() -> Found:
                     for setting, line in zip(cell.settings(protocol), errors, strict=True)
                     for rule, error in zip(EPOCH_RULES, line, strict=True)
                 ]
-                store.finish(key, fits, 1.0)
+                store.finish((key, fits, 1.0))
         took = seconds(lambda: write_report(folder, Path(folder) / "report"))
     return {"cells": len(cells), "report_s": took}
 

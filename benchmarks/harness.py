@@ -7,20 +7,36 @@ it, or how it failed. Lines are kept in SQLite files as `plr.paper` makes them: 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from benchmarks.identification import ONE_THREAD
 
-__all__ = ["append", "finished", "harness_parser", "names", "numbers", "read_lines", "run_jobs", "shard_of"]
+if TYPE_CHECKING:
+    from benchmarks.identification.sheets import Sheet
+
+__all__ = [
+    "append",
+    "finished",
+    "harness_parser",
+    "job_key",
+    "keep_to_one_thread",
+    "names",
+    "numbers",
+    "read_lines",
+    "run_jobs",
+    "shard_of",
+    "write_sheets",
+]
 
 Line = dict[str, Any]
 
@@ -37,6 +53,30 @@ class Job(Protocol):
 
 
 AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+def job_key(*decisive: object) -> str:
+    """Return a hash of all that decides the result of a job."""
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+def keep_to_one_thread() -> None:
+    """Keep processes to one thread each; called before anything numerical is loaded."""
+    for name in ONE_THREAD:
+        os.environ.setdefault(name, "1")
+
+
+def write_sheets(out: Path, sheets: Mapping[str, tuple[Sheet, str]], pictures: Mapping[str, bytes]) -> None:
+    """Write tables, each with the words that say how it was made, and pictures; print bars and paths."""
+    from plr.atomic_file import write_files
+
+    files = dict(pictures)
+    for name, (sheet, made) in sheets.items():
+        files |= {f"{name}.md": sheet.to_markdown(made), f"{name}.csv": sheet.to_csv(made)}
+        for bar in sheet.bars:
+            print(f"{name}: {str(bar)[2:]}")
+    for path in write_files(out, files):
+        print(path)
 
 
 def append(path: Path, line: Line) -> None:

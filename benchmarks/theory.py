@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 
 from plr.paper.figures import require_matplotlib, to_png, to_svg
-from plr.paper.theory import FULL, SMALL, check_theory, run_theory
-from plr.paper.theory_figure import draw_theory
+from plr.paper.theory import FULL, SMALL, check_theory, draw_theory, run_theory
 from record import write_record
 
 

@@ -39,13 +39,13 @@ BARE = [
     "plr.paper.stacking",
     "plr.paper.store",
     "plr.candidates",
-    "plr.paper.cluster.grid",
+    "plr.paper.cluster",
     "plr.cluster.session",
-    "plr.paper.cluster.tasks",
     "plr.paper.datasets",
     "plr.generation",
     "plr.report",
-    "plr.paper.stacked",
+    "plr.paper.stacked.fits",
+    "plr.paper.stacked.training",
 ]
 
 

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _record(options: argparse.Namespace) -> int:
     from benchmarks.record import circumstances
 
-    from plr.paper.report.writing import write_files
+    from plr.atomic_file import write_files
 
     for part in options.only:
         found = circumstances() | {"cases": _answers(part, options.jobs, options.match)}

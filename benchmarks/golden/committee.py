@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from benchmarks.identification.cases import Case as Problem
-from benchmarks.identification.cases import make_problem
+from benchmarks.identification.cases import make_problem, training_seed
 from benchmarks.identification.data import MAIN
-from benchmarks.identification.seeds import training_seed
 
 from plr import PartialLabelRegressor
 

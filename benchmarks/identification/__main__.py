@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import benchmarks.identification as package
-from benchmarks.harness import harness_parser, names, numbers, read_lines, run_jobs, shard_of
+from benchmarks.harness import (
+    harness_parser,
+    keep_to_one_thread,
+    names,
+    numbers,
+    read_lines,
+    run_jobs,
+    shard_of,
+    write_sheets,
+)
 
 if TYPE_CHECKING:
     from benchmarks.identification.cases import Plan
@@ -39,9 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    # Before anything numerical is loaded.
-    for name in package.ONE_THREAD:
-        os.environ.setdefault(name, "1")
+    keep_to_one_thread()
     from benchmarks.identification.measuring import Job, measure, on_same_rows
 
     jobs = [
@@ -62,31 +68,24 @@ def _tables(options: argparse.Namespace) -> int:
     from benchmarks.identification.results import Results
     from benchmarks.identification.tables import TABLES
 
-    from plr.atomic_file import write_files
     from plr.paper.figures import to_png
 
     lines = read_lines(options.store)
     if not lines:
         raise SystemExit(f"{options.store} has no lines; run the command `run` first.")
-    files: dict[str, bytes] = {}
+    sheets, pictures = {}, {}
     for name, plan in _plans(options).items():
         results = Results(lines, revision=options.revision, quick=options.quick)
-        sheet = TABLES[name](results, plan)
-        made = _made_by(name, plan, options, results)
-        files[f"{name}.md"] = sheet.to_markdown(made)
-        files[f"{name}.csv"] = sheet.to_csv(made)
+        sheets[name] = (TABLES[name](results, plan), _made_by(name, plan, options, results))
         for set_size in plan.set_sizes if name in _WITH_PICTURES else ():
-            files[f"{name}-{set_size}.png"] = to_png(draw(results, plan, set_size))
-        for bar in sheet.bars:
-            print(f"{name}: {str(bar)[2:]}")
-    for path in write_files(options.out, files):
-        print(path)
+            pictures[f"{name}-{set_size}.png"] = to_png(draw(results, plan, set_size))
+    write_sheets(options.out, sheets, pictures)
     return 0
 
 
 def _made_by(name: str, plan: Plan, options: argparse.Namespace, results: Results) -> str:
+    from benchmarks.identification.cases import SEED
     from benchmarks.identification.methods import METHODS
-    from benchmarks.identification.seeds import SEED
 
     # A table made with others is the same as one made by itself: it says the command for itself alone.
     both: list[str] = []

@@ -18,11 +18,25 @@ from plr.paper.grid import Cell, seed_for
 from plr.paper.problems import ProblemRows, Workbench
 from plr.paper.protocol import Protocol
 
-__all__ = ["MISSING", "NO_CANDIDATES", "PLANS", "SIZES", "Case", "Plan", "Problem", "make_problem"]
+__all__ = [
+    "MISSING",
+    "NO_CANDIDATES",
+    "PLANS",
+    "SEED",
+    "SIZES",
+    "Case",
+    "Plan",
+    "Problem",
+    "make_problem",
+    "training_seed",
+]
 
 Floats = NDArray[np.float64]
 
 SIZES = Protocol().sizes
+
+SEED = Protocol().seed
+"""What all seeds come from."""
 
 MISSING = "missing"
 """The mechanism ``uniform`` with the truth missing from some rows' sets."""
@@ -85,6 +99,11 @@ class Problem:
     present: NDArray[np.bool_]
     X_test: NDArray[np.float32]
     y_test: Floats
+
+
+def training_seed(dataset: str, trial: int) -> int:
+    """Return the seed that all methods train with on a trial, whatever the candidates."""
+    return int(seed_for(Protocol(), "training", dataset, "identification", trial).generate_state(1)[0] % 2**31)
 
 
 def make_problem(case: Case, exports: Path = EXPORTS) -> Problem:

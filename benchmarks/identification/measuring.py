@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from benchmarks.identification.cases import SET_SIZES, Case, Problem, make_problem
+from benchmarks.harness import job_key
+from benchmarks.identification.cases import SEED, SET_SIZES, Case, Problem, make_problem, training_seed
 from benchmarks.identification.methods import Inputs, Method, Outcome, get_method
-from benchmarks.identification.seeds import SEED, training_seed
 from numpy.typing import NDArray
 
 from plr import CandidateSets
@@ -42,8 +40,7 @@ class Job:
     def key(self) -> str:
         """Hash of all that decides the result, plr's revision aside, and of nothing else."""
         options = get_method(self.method, quick=self.quick).options
-        decisive = [_ENGINE, SEED, asdict(self.case), self.method, dict(options)]
-        return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:24]
+        return job_key(_ENGINE, SEED, asdict(self.case), self.method, dict(options))
 
 
 def measure(job: Job) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables: same network, out of the box, oracle, mechanisms, held-back, selection; `ablation` is next door."""
+"""The tables: same network, out of the box, oracle, mechanisms, held-back, selection, ablation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import isfinite, log
 
-from benchmarks.identification.ablation import ablation
 from benchmarks.identification.cases import PLANS, Case, Plan
 from benchmarks.identification.methods import SETTINGS
 from benchmarks.identification.results import (
@@ -28,6 +27,18 @@ _PLACE = ("dataset", "mechanism", "false_labels", "set_size")
 _HOW = {"upto": "up to |S̄| false labels (`upto`)", "fixed": "exactly |S̄| false labels (`fixed`)"}
 _POINTS = 5.0
 _MSE = "Mean test MSE ± standard deviation over trials."
+
+# What the default consists of, where its errors are, and in words.
+_PARTS = (
+    ("default", "default", "the default"),
+    ("process", "default", "its Gaussian process alone"),
+    ("trees", "default", "its trees alone"),
+    ("default-no-start", "default-no-start", "without the density start"),
+    ("trees-density", "trees-density", "trees from the density start, no Gaussian process"),
+    ("default-supervised", "default-supervised", "true labels"),
+    ("posterior+start", "posterior+start", "the paper's network with the sampled start"),
+    ("posterior", "posterior", "the paper's network without a start"),
+)
 
 
 def same_network(results: Results, plan: Plan) -> Sheet:
@@ -323,6 +334,32 @@ def selection(results: Results, plan: Plan) -> Sheet:
             shown.append(row)
         shown.append(["all", *(f"{geometric_mean(losses):.3f}" if losses else "–" for losses in every.values())])
         sheet.sections.append(Section(_HOW[set_size], ("data set", *plan.methods), shown))
+    return sheet
+
+
+def ablation(results: Results, plan: Plan) -> Sheet:
+    """Compare the default with itself less some part."""
+    sheet = Sheet(
+        "What each part adds",
+        ["Mean test MSE ± standard deviation over trials; the ratio to the default is a geometric mean over cells."],
+        ("dataset", "false_labels", "set_size", "part", "mse", "std", "trials"),
+        [],
+    )
+    ratios: dict[str, list[float]] = {name: [] for name, *_ in _PARTS}
+    shown: dict[str, list[str]] = {name: [words] for name, _, words in _PARTS}
+    places = list(cells_of(plan))
+    for cell in places:
+        whole = results.errors("default", cell, plan.trials)
+        for name, method, _ in _PARTS:
+            lines = results.lines(method, cell, plan.trials)
+            inside = name in ("process", "trees")
+            errors = {t: line["details"][name] if inside else line["test_mse"] for t, line in lines.items()}
+            ratios[name].append(compare(errors, whole).ratio)
+            shown[name].append(plus_minus(*mean_std(errors)))
+            sheet.rows.append([cell.dataset, cell.false_labels, cell.set_size, name, *mean_std(errors), len(errors)])
+    header = ("part", *(f"{cell.dataset} {cell.set_size} {cell.false_labels}" for cell in places), "over the default")
+    rows = [[*shown[name], f"{geometric_mean(ratios[name]):.2f}"] for name, *_ in _PARTS]
+    sheet.sections.append(Section("Test MSE", header, rows))
     return sheet
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import benchmarks.identification as identification
 import benchmarks.uncertainty as package
-from benchmarks.harness import harness_parser, names, numbers, read_lines, run_jobs
+from benchmarks.harness import harness_parser, keep_to_one_thread, names, numbers, read_lines, run_jobs, write_sheets
 
 _STORE = Path("runs/uncertainty")
 _RESULTS = Path("results/uncertainty")
@@ -23,9 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    # Before anything numerical is loaded.
-    for name in identification.ONE_THREAD:
-        os.environ.setdefault(name, "1")
+    keep_to_one_thread()
     from benchmarks.uncertainty.measuring import measure, planned
 
     fits = planned(_datasets(options), options.sizes, options.trials, options.effort)
@@ -40,29 +36,25 @@ def _tables(options: argparse.Namespace) -> int:
     from benchmarks.uncertainty.pictures import draw_intervals, draw_reliability
     from benchmarks.uncertainty.tables import Lines, calibration_sheet, interval_sheet
 
-    from plr.atomic_file import write_files
     from plr.paper.figures import to_png
 
     lines = Lines.of(read_lines(options.store), _datasets(options), options.sizes, options.trials, options.effort)
     if not lines.by_key:
         raise SystemExit(f"{options.store} has no lines of these fits; run the command `run` first.")
     made = _made_by(options, lines.missing, {line["revision"] for line in lines.by_key.values()})
-    files: dict[str, bytes] = {
-        "intervals.png": to_png(draw_intervals(lines)),
-        "reliability.png": to_png(draw_reliability(lines)),
-    }
-    for name, sheet in (("intervals", interval_sheet(lines)), ("calibration", calibration_sheet(lines))):
-        files[f"{name}.md"] = sheet.to_markdown(made)
-        files[f"{name}.csv"] = sheet.to_csv(made)
-        for bar in sheet.bars:
-            print(f"{name}: {str(bar)[2:]}")
-    for path in write_files(options.out, files):
-        print(path)
+    write_sheets(
+        options.out,
+        {"intervals": (interval_sheet(lines), made), "calibration": (calibration_sheet(lines), made)},
+        {
+            "intervals.png": to_png(draw_intervals(lines)),
+            "reliability.png": to_png(draw_reliability(lines)),
+        },
+    )
     return 0
 
 
 def _made_by(options: argparse.Namespace, missing: int, revisions: set[str]) -> str:
-    from benchmarks.identification.seeds import SEED
+    from benchmarks.identification.cases import SEED
 
     words = f" --trials {options.trials} --sizes {','.join(map(str, options.sizes))} --effort {options.effort}"
     if options.datasets:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -11,10 +9,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from benchmarks.identification.cases import Case, Problem, make_problem
+from benchmarks.harness import job_key
+from benchmarks.identification.cases import SEED, Case, Problem, make_problem, training_seed
 from benchmarks.identification.data import MAIN
 from benchmarks.identification.measuring import most_probable
-from benchmarks.identification.seeds import SEED, training_seed
 from numpy.typing import NDArray
 
 from plr import PartialLabelRegressor
@@ -60,8 +58,7 @@ class Fit:
     @property
     def key(self) -> str:
         """Hash of all that decides the result, plr's revision aside."""
-        text = json.dumps([_ENGINE, SEED, asdict(self)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
+        return job_key(_ENGINE, SEED, asdict(self))
 
 
 def planned(

@@ -33,7 +33,7 @@ def store(tmp_path_factory):
             opened.claim(cell.key(protocol))
             (setting,) = cell.settings(protocol)
             fits = [Fit(dump(setting), rule, 3, 1.0, 1.0, 1.0, 45.0 + cell.trial) for rule in EPOCH_RULES]
-            opened.finish(cell.key(protocol), fits, 1.0)
+            opened.finish((cell.key(protocol), fits, 1.0))
     return folder
 
 
@@ -59,7 +59,7 @@ def test_an_unfinished_store_says_what_is_missing(tmp_path):
             opened.claim(cell.key(protocol))
         (setting,) = first.settings(protocol)
         fits = [Fit(dump(setting), rule, 3, 1.0, 1.0, 1.0, 45.0) for rule in EPOCH_RULES]
-        opened.finish(first.key(protocol), fits, 1.0)
+        opened.finish((first.key(protocol), fits, 1.0))
         opened.fail(second.key(protocol), "no luck")
     result = run(tmp_path / "store", "-o", tmp_path / "out")
     assert "Not finished: 2 of 3 cells are missing, 1 of which failed" in result.stderr

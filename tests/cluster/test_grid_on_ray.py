@@ -15,8 +15,8 @@ ray = pytest.importorskip("ray", reason="Ray is not installed")
 from plr.cluster.session import Size, cluster_size  # noqa: E402
 from plr.errors import ClusterError, DivergenceError, ParameterError, StoreError  # noqa: E402
 from plr.paper import METHODS, Method, Store, expand, run_benchmark  # noqa: E402
-from plr.paper.cluster import grid  # noqa: E402
-from plr.paper.cluster.tasks import Outcome, _unpack  # noqa: E402
+from plr.paper import cluster as grid  # noqa: E402
+from plr.paper.cluster import Outcome, _unpack  # noqa: E402
 from plr.paper.execution import Fit  # noqa: E402
 from plr.paper.stacking import is_stackable, run_stack  # noqa: E402
 
@@ -229,7 +229,7 @@ def test_lost_cluster_is_said_and_claims_are_given_back(own, waiting, tiny, tmp_
     monkeypatch.setattr(grid.GridLoop, "_collect", collect)
     monkeypatch.setattr(grid, "_SECONDS_BETWEEN_QUESTIONS", 0.1)
     own(waiting)
-    with pytest.raises(ClusterError, match=r"is lost.*the same command goes on"):
+    with pytest.raises(ClusterError, match=r"is lost.*run the same command again"):
         run_benchmark(dataclasses.replace(tiny, methods=("Own",)), tmp_path, engine="ray")
     assert claims(tmp_path) == []
 

@@ -152,7 +152,7 @@ def test_torch_modules():
 
 def test_stacks():
     torch = pytest.importorskip("torch")
-    from plr.paper.stacked import Layers, StackedFit, ValidationRows
+    from plr.paper.stacked.fits import Layers, StackedFit, ValidationRows
     from plr.paper.stacked.packing import pack
     from plr.paper.stacked.plain import train_epochs
 

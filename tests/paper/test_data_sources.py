@@ -15,10 +15,8 @@ import pytest
 
 from plr.cli.datasets import export_datasets
 from plr.errors import DataError, DataNotFoundError, DependencyError, ParameterError
-from plr.paper.datasets import REGISTRY, available, load, split
-from plr.paper.datasets import sources as sources_module
-from plr.paper.datasets.parsing import table_digest
-from plr.paper.datasets.sources import read
+from plr.paper.datasets import REGISTRY, available, load, loading, split
+from plr.paper.datasets.loading import read, table_digest
 
 NAMES = list(REGISTRY)
 
@@ -36,7 +34,7 @@ RAW_DIGESTS = {
 
 def packaged(name: str) -> Path:
     raw = REGISTRY[name].raw
-    return Path(str(sources_module._package_root(raw.package))) / raw.path
+    return loading.package_root(raw.package) / raw.path
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +44,7 @@ def no_data_home(monkeypatch):
 
 @pytest.fixture
 def no_packages(monkeypatch):
-    monkeypatch.setattr(sources_module, "_package_root", lambda package: None)
+    monkeypatch.setattr(loading, "package_root", lambda package: None)
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +56,9 @@ def exported(tmp_path_factory):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_table_one_counts(name):
-    dataset, counts = load(name), REGISTRY[name].table1
+    dataset = load(name)
     train, validation, test = split(len(dataset), seed=0)
-    assert (len(train), len(test), len(validation)) == (counts.train, counts.test, counts.validation)
-    assert dataset.table.num_columns == counts.features
+    assert (len(train), len(test), len(validation), dataset.table.num_columns) == REGISTRY[name].table1
     assert len(dataset) == REGISTRY[name].rows
 
 
@@ -207,4 +204,4 @@ def test_registry_is_complete():
         assert info.citation
         assert set(info.columns) <= set(info.raw.columns)
         assert info.scaling == ("min-max" if name == "power-plant" else "standard")
-        assert len(info.features) == info.table1.features
+        assert len(info.features) == info.table1[3]

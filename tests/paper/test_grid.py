@@ -12,7 +12,7 @@ from plr.losses import LOSSES
 from plr.paper import METHODS, PRESETS, Cell, DataFile, Method, Protocol, count_fits, expand, get_method
 from plr.paper.problems import Workbench
 from plr.paper.protocol import differences
-from plr.weighting import WEIGHTINGS
+from plr.weighting import WEIGHTINGS, Rule
 
 PAPER = PRESETS["paper"]
 
@@ -58,7 +58,7 @@ def test_quick_covers_all_data_sets():
 def test_any_weighting_and_loss_is_a_method(weighting, loss):
     method = get_method(f"{weighting}:{loss}")
     for setting in method.settings(PAPER):
-        rule = method.rule(setting, 0.5)
+        rule = Rule(*method.parts(setting, 0.5))
         assert rule.formula.number == setting.get("delta", 0.0)
         assert "beta2" not in setting or rule.formula.second == setting["beta2"]
 

@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from plr.atomic_file import write_files
 from plr.errors import ParameterError, StoreError
 from plr.paper import PRESETS, Store
-from plr.paper.agreement import distinct_selections
 from plr.paper.protocol import DataFile
-from plr.paper.report.content import gather
-from plr.paper.report.writing import write_files, write_report
+from plr.paper.report import gather, write_report
+from plr.paper.selection import DISTINCT_SELECTIONS
 from support.html_pages import check_policy
 from support.made_stores import SMALL, fill, published_error
 
@@ -94,11 +94,11 @@ def test_page_shows_every_rule_and_only_the_chosen_without_script(report):
     content, _, page = report
     chosen = PRESETS["paper"].selection
     assert content.views[0].selection == chosen
-    assert {view.selection for view in content.views} == set(distinct_selections())
+    assert {view.selection for view in content.views} == set(DISTINCT_SELECTIONS)
     shown = re.findall(r'<div class="by-rule" data-rule="([^"]+)">', page)
     assert set(shown) == {chosen}
     hidden = re.findall(r'<div class="by-rule" data-rule="([^"]+)" hidden>', page)
-    assert set(hidden) == set(distinct_selections()) - {chosen}
+    assert set(hidden) == set(DISTINCT_SELECTIONS) - {chosen}
     assert re.search(r'<div class="selector" hidden>', page)
 
 

@@ -16,8 +16,9 @@ from plr.candidates import CandidateSets  # noqa: E402
 from plr.errors import ParameterError  # noqa: E402
 from plr.losses import Pointwise, Squared  # noqa: E402
 from plr.network import network  # noqa: E402
-from plr.paper.stacked import Layers, StackedFit, predict_stack, train_stack, training  # noqa: E402
-from plr.paper.stacked.orders import draw_orders  # noqa: E402
+from plr.paper.stacked import training  # noqa: E402
+from plr.paper.stacked.fits import Layers, StackedFit  # noqa: E402
+from plr.paper.stacked.training import draw_orders, predict_stack, train_stack  # noqa: E402
 from plr.weighting import Average, Custom, Identify, Posterior, Progressive, Rule, Weighting  # noqa: E402
 from support.stacked_fits import LAYERS, METHODS, make_fits, shorter, table  # noqa: E402
 
@@ -108,7 +109,7 @@ def test_fused_kernel_equals_the_plain_engine():
         from plr.losses import Squared
         from plr.weighting import Progressive
         from support.stacked_fits import LAYERS, METHODS, make_fits, shorter
-        from plr.paper.stacked import train_stack
+        from plr.paper.stacked.training import train_stack
         fits = make_fits(METHODS, rows=20, sizes=(2,)) + make_fits(METHODS[:1], rows=20, activations=((0, 0, 0),))
         fits.append(shorter(fits[0], 11))
         # More rows than a block, a beta2 as large as the paper's, and labels that overflow.
@@ -267,7 +268,7 @@ def test_stacks_need_torch_numpy_and_scikit_learn_alone():
                     raise ModuleNotFoundError(name, name=name)
         sys.meta_path.insert(0, Absent())
         from support.stacked_fits import LAYERS, make_fits
-        from plr.paper.stacked import train_stack
+        from plr.paper.stacked.training import train_stack
         from plr.paper.stacking import run_stack
         print(len(train_stack(make_fits(), LAYERS, epochs=1)))
     """

@@ -15,7 +15,6 @@ from plr.paper import (  # noqa: E402
     Store,
     expand,
     run_benchmark,
-    run_cells,
     stacking,
 )
 from plr.paper.execution import Fit, run_cell  # noqa: E402
@@ -88,7 +87,7 @@ def test_interrupted_stack_leaves_no_claim_and_no_half_cell(small, tmp_path):
         assert set(store.states().values()) == {"waiting"}
         store.begin()
         keys = [cell.key(protocol) for cell in expand(protocol)]
-        assert store.claim_all(keys) == keys
+        assert store.claim(*keys) == keys
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("cannot allocate")])
@@ -132,8 +131,7 @@ def test_what_cannot_be_stacked_is_left_to_the_threads(small, tmp_path, monkeypa
     monkeypatch.setitem(METHODS, "own", Method("own", custom=fit, hyper=()))
     protocol = dataclasses.replace(small, methods=("own", "IDent"), models=("mlp",), epochs=1)
     assert {cell.method for cell in expand(protocol) if is_stackable(cell)} == {"IDent"}
-    with Store.create(tmp_path, protocol) as store:
-        summary = run_cells(protocol, store, 1, device="torch")
+    summary = run_benchmark(protocol, tmp_path, workers=1, device="torch")
     assert summary.finished == len(expand(protocol))
     assert {row["test_mse"] for row in rows_of(tmp_path) if row["method"] == "own"} == {2.0}
     with Store.open(tmp_path) as store:

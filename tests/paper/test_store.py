@@ -51,7 +51,7 @@ def test_new_store_has_every_cell_waiting(store, tiny):
 
 def test_finished_cell_can_be_read_with_its_place(store, key):
     assert store.claim(key)
-    assert store.finish(key, [FIT], 1.5)
+    assert store.finish((key, [FIT], 1.5))
     with Store.open(store.path.parent) as reader:
         assert reader.protocol == store.protocol
         (row,) = reader.rows()
@@ -64,7 +64,7 @@ def test_finished_cell_can_be_read_with_its_place(store, key):
 
 def test_finished_cell_never_changes(store, key):
     store.claim(key)
-    store.finish(key, [FIT], 1.5)
+    store.finish((key, [FIT], 1.5))
     with pytest.raises(sqlite3.IntegrityError, match="never changes"):
         execute(store, "UPDATE cells SET state = 'failed' WHERE key = ?", key)
 
@@ -72,10 +72,10 @@ def test_finished_cell_never_changes(store, key):
 def test_result_is_written_whole_or_not_at_all(store, key):
     store.claim(key)
     with pytest.raises(StoreError):
-        store.finish(key, [FIT, FIT], 1.5)
+        store.finish((key, [FIT, FIT], 1.5))
     assert store.rows() == []
     assert store.states()[key] == "waiting"
-    assert store.finish(key, [FIT], 1.5)
+    assert store.finish((key, [FIT], 1.5))
 
 
 def test_runs_record_what_they_were_made_with(store, tmp_path):
@@ -105,8 +105,8 @@ class TestClaims:
         store.claim(key)
         execute(store, "UPDATE claims SET heartbeat = ?", time.time() - STALE_AFTER - 1)
         assert other.claim(key)
-        assert not store.finish(key, [FIT], 1.0)
-        assert other.finish(key, [FIT], 1.0)
+        assert not store.finish((key, [FIT], 1.0))
+        assert other.finish((key, [FIT], 1.0))
         assert len(store.rows()) == 1
 
     def test_beat_keeps_a_claim(self, store, other, key):
@@ -139,7 +139,7 @@ def test_failure_is_recorded_and_can_be_claimed_again(store, key):
     assert [cell["error"] for cell in store.failures()] == ["ValueError: no"]
     assert store.rows() == []
     assert store.claim(key)
-    store.finish(key, [FIT], 1.0)
+    store.finish((key, [FIT], 1.0))
     assert store.failures() == []
 
 
@@ -224,11 +224,11 @@ class TestRefusals:
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
         fits = [replace(FIT, setting="x" * 1000 + str(i)) for i in range(500)]
         with pytest.raises(StoreError, match="disk is full") as caught:
-            store.finish(key, fits, 1.0)
+            store.finish((key, fits, 1.0))
         assert "\n" not in str(caught.value)
         store._connection.execute(f"PRAGMA max_page_count = {100 * pages}")
         assert store.rows() == []
-        assert store.finish(key, [FIT], 1.0)
+        assert store.finish((key, [FIT], 1.0))
 
 
 def test_store_killed_while_it_was_made_is_made_anew(tmp_path, tiny):

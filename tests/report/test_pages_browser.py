@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from plr.paper.report.writing import write_report
+from plr.paper.report import write_report
 from plr.report import write_model_page
 from support.made_models import make_content
 from support.made_stores import SMALL, fill, published_error

@@ -22,7 +22,7 @@ def fill(folder, protocol, error_of):
                     scores = (None,) * 4 if error is None else (error,) * 4
                     epoch, problem = (None, "the loss became nan") if error is None else (7, None)
                     fits.append(Fit(dump(setting), rule, epoch, *scores, problem))
-            assert store.finish(key, fits, 1.5)
+            assert store.finish((key, fits, 1.5))
     return folder
 
 

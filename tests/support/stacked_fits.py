@@ -4,7 +4,7 @@ import numpy as np
 
 from plr.losses import Absolute, Huber, Squared
 from plr.network.initialisation import initial_parameters
-from plr.paper.stacked import Layers, StackedFit, ValidationRows
+from plr.paper.stacked.fits import Layers, StackedFit, ValidationRows
 from plr.weighting import Average, Identify, Posterior, Progressive
 
 LAYERS = Layers(3, (20, 30, 10))

@@ -15,7 +15,7 @@ from plr.cli.common import TERMINAL, warnings_as_notes
 from plr.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from plr.paper.report.content import Content
+    from plr.paper.report import Content
 
 __all__ = ["report_command"]
 
@@ -147,7 +147,7 @@ def _report_model(subject: Path, out: Path, as_json: bool, **choices: Any) -> No
 
 def _report_store(store: Path, out: Path, as_json: bool, selection: str | None, per: str, notes: Path | None) -> None:
     check_choice("per", per, ("trial", "cell"))
-    from plr.paper.report.writing import write_report
+    from plr.paper.report import write_report
 
     content, paths = write_report(store, out, selection=selection, per=per, notes=notes)
     if as_json:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from plr.paper.grid import Cell, count_fits, expand
 from plr.paper.methods import METHODS, MODELS, Method, get_method
 from plr.paper.protocol import PRESETS, DataFile, Protocol, get_preset
-from plr.paper.runner import RunProgress, RunSummary, run_benchmark, run_cells
+from plr.paper.runner import RunProgress, RunSummary, run_benchmark
 from plr.paper.selection import EPOCH_RULES, SELECTIONS, choose, summarise, tabulate
 from plr.paper.store import Store
 
@@ -40,7 +40,6 @@ __all__ = [
     "get_method",
     "get_preset",
     "run_benchmark",
-    "run_cells",
     "summarise",
     "tabulate",
 ]

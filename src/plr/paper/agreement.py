@@ -13,11 +13,9 @@ from typing import Any
 
 from plr.errors import DataError, DataNotFoundError
 from plr.paper.published import MISPRINTED_DEVIATIONS, MISPRINTED_MEANS, Place, published_cells
-from plr.paper.selection import SELECTIONS, parse_selection
 
 __all__ = [
     "COUNTED_CELLS",
-    "MAY_BE_BETTER",
     "RULE_IN_SHORT",
     "RULE_IN_WORDS",
     "Agreement",
@@ -26,7 +24,6 @@ __all__ = [
     "agreement_of",
     "best_agreement",
     "compare",
-    "distinct_selections",
     "read_notes",
 ]
 
@@ -35,8 +32,8 @@ Row = Mapping[str, Any]
 _DEVIATIONS = 2.0
 _SHARE = 0.15
 
-MAY_BE_BETTER = ("Supervised", "IDent", "PIDent")
-"""Methods that agree where they come out better than published; a baseline that does so was not reproduced."""
+# Methods that agree where they come out better than published; a baseline that does so was not reproduced.
+_MAY_BE_BETTER = ("Supervised", "IDent", "PIDent")
 
 COUNTED_CELLS = len(published_cells()) - len(MISPRINTED_MEANS)
 """Published means that can be compared: all but the misprinted."""
@@ -65,15 +62,8 @@ class Verdict(StrEnum):
     FAILED = "failed"
     MISPRINT = "misprint"
 
-    @property
-    def counts(self) -> bool:
-        """Whether the cell is counted at all."""
-        return self is not Verdict.MISPRINT
 
-    @property
-    def is_agreement(self) -> bool:
-        """Whether the cell counts as agreeing."""
-        return self in (Verdict.AGREES, Verdict.BETTER)
+_AGREEING = (Verdict.AGREES, Verdict.BETTER)
 
 
 @dataclass(frozen=True)
@@ -84,8 +74,6 @@ class Comparison:
     ----------
     dataset, model, method : str
     false_labels : int
-    trials : int
-        Trials the measured mean is over.
     measured, measured_std : float or None
         Mean and standard deviation of the test MSE over trials; None where no trial, or only one, trained.
     published, published_std : float
@@ -100,7 +88,6 @@ class Comparison:
     model: str
     method: str
     false_labels: int
-    trials: int
     measured: float | None
     measured_std: float | None
     published: float
@@ -129,12 +116,12 @@ class Agreement:
     @property
     def counted(self) -> int:
         """Cells measured and soundly published."""
-        return sum(item.verdict.counts for item in self.comparisons)
+        return sum(item.verdict is not Verdict.MISPRINT for item in self.comparisons)
 
     @property
     def agreeing(self) -> int:
         """Cells that agree."""
-        return sum(item.verdict.is_agreement for item in self.comparisons)
+        return sum(item.verdict in _AGREEING for item in self.comparisons)
 
     @property
     def share(self) -> float | None:
@@ -148,15 +135,19 @@ class Agreement:
 
     def disagreeing(self) -> list[Comparison]:
         """Return the counted cells that do not agree, the farthest off first."""
-        apart = [item for item in self.comparisons if item.verdict.counts and not item.verdict.is_agreement]
-        return sorted(apart, key=_remoteness, reverse=True)
+
+        def distance(item: Comparison) -> float:
+            return float("inf") if item.measured is None else abs(item.measured / item.published - 1.0)
+
+        apart = [item for item in self.comparisons if item.verdict not in (*_AGREEING, Verdict.MISPRINT)]
+        return sorted(apart, key=distance, reverse=True)
 
 
 def compare(row: Row, notes: Mapping[Place, str] | None = None) -> Comparison | None:
     """Compare a row that `plr.paper.selection.summarise` made with the published number; None where there is none.
 
-    >>> row = dict(dataset="concrete", model="mlp", method="AVGL-MSE", false_labels=4, trials=10, test_mse=100.0,
-    ...            test_mse_std=9.0, published_mse=151.0, published_std=10.0)
+    >>> row = dict(dataset="concrete", model="mlp", method="AVGL-MSE", false_labels=4, test_mse=100.0, test_mse_std=9.0,
+    ...            published_mse=151.0, published_std=10.0)
     >>> found = compare(row)
     >>> found.verdict.value, round(found.deviation, 1)
     ('lower', -5.1)
@@ -172,7 +163,6 @@ def compare(row: Row, notes: Mapping[Place, str] | None = None) -> Comparison | 
         model=row["model"],
         method=row["method"],
         false_labels=row["false_labels"],
-        trials=row["trials"],
         measured=measured,
         measured_std=row["test_mse_std"],
         published=published,
@@ -201,18 +191,6 @@ def best_agreement(agreements: Iterable[Agreement]) -> Agreement | None:
     """Return the rule that agrees with the most published cells; the first named wins a tie, None if nothing counts."""
     counted = [agreement for agreement in agreements if agreement.counted]
     return max(counted, key=lambda agreement: agreement.agreeing, default=None)
-
-
-def distinct_selections() -> list[str]:
-    """Return the selection rules, each once.
-
-    >>> "last" in distinct_selections(), "last+loss" in distinct_selections()
-    (True, False)
-    """
-    names: dict[tuple[str, str], str] = {}
-    for name in SELECTIONS:
-        names.setdefault(parse_selection(name), name)
-    return list(names.values())
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[Place, str]:
@@ -254,8 +232,4 @@ def _judge(place: Place, measured: float | None, published: float, std: float) -
         return Verdict.AGREES
     if difference > 0:
         return Verdict.HIGHER
-    return Verdict.BETTER if place[3] in MAY_BE_BETTER else Verdict.LOWER
-
-
-def _remoteness(item: Comparison) -> float:
-    return float("inf") if item.measured is None else abs(item.measured / item.published - 1.0)
+    return Verdict.BETTER if place[3] in _MAY_BE_BETTER else Verdict.LOWER

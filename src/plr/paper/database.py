@@ -74,13 +74,35 @@ CREATE TRIGGER done_is_done BEFORE UPDATE ON cells WHEN OLD.state = 'done'
 BEGIN SELECT RAISE(ABORT, 'a finished cell never changes'); END;
 """
 
+_READ_ONLY = " cannot be written to; check the permissions of the file and its folder."
+_UNUSABLE = " is not a usable benchmark store ({error}); name another, or move it away."
+
+# What SQLite's errors mean, by a part of their text.
+_MEANINGS = {
+    "disk is full": ": the disk is full; free some space and run the same command again, finished cells are kept.",
+    "readonly": _READ_ONLY,
+    "read-only": _READ_ONLY,
+    "not a database": _UNUSABLE,
+    "malformed": _UNUSABLE,
+    "unable to open": " cannot be opened; check that the folder can be written to.",
+    "locked": " is locked by another program for over a minute.",
+}
+
 
 def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
     """Open the file and check that it is a store that this version of plr can read; may be empty when ``writing``."""
     with explained(path):
         connection = _open(path, writing)
         try:
-            _check(connection, path, writing)
+            application, version = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+            )
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application != _APPLICATION and (tables or not writing):
+                other = "is a database of some other program, not a plr benchmark store"
+                raise StoreError(f"{path} {other if tables else 'holds nothing yet'}.")
+            if version > FORMAT:
+                raise StoreError(f"{path} has format {version}, this plr knows up to {FORMAT}; use a newer plr.")
         except BaseException:
             connection.close()
             raise
@@ -116,7 +138,8 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(f"{path}{_meaning(error)}") from error
+        found = (meaning for part, meaning in _MEANINGS.items() if part in str(error))
+        raise StoreError(f"{path}{next(found, ': {error}').format(error=error)}") from error
 
 
 def leave_one_file(connection: sqlite3.Connection) -> None:
@@ -151,31 +174,3 @@ def _open(path: Path, writing: bool) -> sqlite3.Connection:
 def _connection(path: Path, options: str) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?{options}"
     return sqlite3.connect(address, isolation_level=None, check_same_thread=False, timeout=60.0, uri=True)
-
-
-def _check(connection: sqlite3.Connection, path: Path, writing: bool) -> None:
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if application != _APPLICATION:
-        if tables == 0 and writing:
-            return
-        what = "holds nothing yet" if tables == 0 else "is a database of some other program, not a plr benchmark store"
-        raise StoreError(f"{path} {what}.")
-    if version > FORMAT:
-        raise StoreError(f"{path} has format {version}, this plr knows up to {FORMAT}; use a newer plr.")
-
-
-def _meaning(error: sqlite3.Error) -> str:
-    text = str(error)
-    if "disk is full" in text:
-        return ": the disk is full; free some space and run the same command again, finished cells are kept."
-    if "readonly" in text or "read-only" in text:
-        return " cannot be written to; check the permissions of the file and its folder."
-    if "not a database" in text or "malformed" in text:
-        return f" is not a usable benchmark store ({text}); name another, or move it away."
-    if "unable to open" in text:
-        return " cannot be opened; check that the folder can be written to."
-    if "locked" in text:
-        return " is locked by another program for over a minute."
-    return f": {text}"

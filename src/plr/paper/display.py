@@ -95,10 +95,8 @@ def _count(progress: RunProgress) -> str:
 
 
 def _time_left(progress: RunProgress) -> str:
-    left = progress.seconds_left
     share = progress.work / max(progress.work + progress.remaining_work, 1e-9)
-    if progress.seconds < _SECONDS_BEFORE_ESTIMATE:
+    early = share < _SHARE_BEFORE_ESTIMATE and progress.seconds < _SECONDS_ENOUGH
+    if early or progress.seconds < _SECONDS_BEFORE_ESTIMATE or progress.work <= 0 or progress.remaining_work <= 0:
         return ""
-    if share < _SHARE_BEFORE_ESTIMATE and progress.seconds < _SECONDS_ENOUGH:
-        return ""
-    return f"about {describe_seconds(left)} left" if left is not None and progress.remaining_work > 0 else ""
+    return f"about {describe_seconds(progress.seconds * progress.remaining_work / progress.work)} left"

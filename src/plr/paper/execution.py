@@ -15,7 +15,7 @@ from plr.candidates import CandidateSets
 from plr.errors import DivergenceError
 from plr.paper.grid import Cell, seed_for
 from plr.paper.methods import Method, Setting, get_method, get_model
-from plr.paper.problems import BenchmarkProblem, Held, ProblemRows, Workbench, labels_as_sets
+from plr.paper.problems import BenchmarkProblem, ProblemRows, Workbench, labels_as_sets
 from plr.paper.protocol import Protocol
 from plr.paper.selection import EPOCH_RULES
 
@@ -105,7 +105,7 @@ def warm_up(cells: Iterable[Cell], protocol: Protocol) -> None:
         X = np.column_stack([y, y**2]).astype(np.float32)
         # Two candidates a row, so that no method takes the way for rows that are certain.
         part = ProblemRows(X, CandidateSets(np.repeat(y, 2) + np.tile([0.0, 0.5], 12), np.arange(0, 25, 2)), y)
-        problem = BenchmarkProblem(part, part, Held(X, y))
+        problem = BenchmarkProblem(part, part, part)
         for kind in kinds.keys() - _WARM:
             cell, method = kinds[kind], get_method(kind[1])
             # Whatever is wrong shows in the cell itself, and is recorded there.
@@ -165,6 +165,7 @@ def _fit(
         train_network,
     )
     from plr.preprocessing.scaling import label_scale, learn_target, rescaled
+    from plr.weighting.rule import Rule
 
     model = get_model(cell.model)
     target = learn_target(problem.train.S, None, protocol.scale_target, single_precision=True)
@@ -175,7 +176,7 @@ def _fit(
     training = train_network(
         problem.train.X,
         kernel_sets(sets),
-        method.rule(setting, protocol.beta1),
+        Rule(*method.parts(setting, protocol.beta1)),
         NetworkSettings(
             hidden=model.hidden,
             activations=model.activations,

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plr.errors import DependencyError
+from plr.paper.datasets.registry import REGISTRY
+from plr.paper.methods import METHODS
 from plr.paper.published import MISPRINTED_MEANS
-from plr.paper.tables import dataset_title, model_title, sort_datasets, sort_methods
+from plr.paper.tables import dataset_title, in_paper_order, model_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,11 +123,11 @@ def draw_sizes(table: Iterable[Mapping[str, Any]], model: str) -> Figure | None:
     Figure or None
         None where the table has no model of that name with a number of false labels.
     """
-    rows = [row for row in _trained(table) if row["model"] == model and row["fraction"] == 1.0]
+    rows = [row for row in table if row["test_mse"] is not None and row["model"] == model and row["fraction"] == 1.0]
     if not any(row["false_labels"] for row in rows):
         return None
-    datasets = sort_datasets(row["dataset"] for row in rows)
-    methods = sort_methods(row["method"] for row in rows)
+    datasets = in_paper_order((row["dataset"] for row in rows), REGISTRY)
+    methods = in_paper_order((row["method"] for row in rows), METHODS)
     with drawing():
         figure, panels = _panels(len(datasets) + 1, columns=4, width=2.5, height=2.15)
         for axes, dataset in zip(panels, datasets, strict=False):
@@ -146,33 +148,26 @@ def draw_fractions(table: Iterable[Mapping[str, Any]]) -> Figure | None:
     Figure or None
         None where nothing was trained on more than one share.
     """
-    rows = [row for row in _trained(table) if row["false_labels"]]
+    rows = [row for row in table if row["test_mse"] is not None and row["false_labels"]]
     models = dict.fromkeys(row["model"] for row in rows)
-    rows = [row for row in rows if row["model"] == ("mlp" if "mlp" in models else next(iter(models)))]
-    shares: dict[tuple[Any, ...], set[float]] = {}
+    found: dict[tuple[str, int, str], list[tuple[float, float, float]]] = {}
     for row in rows:
-        shares.setdefault(_series(row), set()).add(row["fraction"])
-    rows = [row for row in rows if len(shares[_series(row)]) > 1]
-    if not rows:
+        if row["model"] == ("mlp" if "mlp" in models else next(iter(models))):
+            series = found.setdefault((row["dataset"], row["false_labels"], row["method"]), [])
+            series.append((row["fraction"], row["test_mse"], row["test_mse_std"] or 0.0))
+    found = {key: sorted(series) for key, series in found.items() if len(series) > 1}
+    if not found:
         return None
-    methods = sort_methods(row["method"] for row in rows)
+    methods = in_paper_order((key[2] for key in found), METHODS)
     # By name, which is the order of the paper's figure.
-    places = [
-        (dataset, size)
-        for dataset in sorted({row["dataset"] for row in rows})
-        for size in sorted({row["false_labels"] for row in rows if row["dataset"] == dataset})
-    ]
+    places = sorted({key[:2] for key in found})
     with drawing():
         columns = min(4, len(places))
         figure, panels = _panels(len(places), columns=columns, width=2.5, height=2.4)
         for axes, (dataset, size) in zip(panels, places, strict=False):
             for step, method in enumerate(methods):
-                series = sorted(
-                    (row["fraction"], row["test_mse"], row["test_mse_std"] or 0.0)
-                    for row in rows
-                    if _series(row) == (dataset, size, method)
-                )
-                _draw_with_bars(axes, series, method, methods, step)
+                if (dataset, size, method) in found:
+                    _draw_with_bars(axes, found[dataset, size, method], method, methods, step)
             axes.set_title(f"{dataset_title(dataset)}, |S̄| = {size}", loc="left")
             axes.set_xticks([20, 40, 60, 80, 100])
             axes.set_ylim(bottom=0)
@@ -200,10 +195,6 @@ def _save(figure: Figure, form: str, metadata: dict[str, None]) -> bytes:
     # Laid out once for all formats: they look alike, and what takes longest is not done again.
     figure.set_layout_engine("none")
     return target.getvalue()
-
-
-def _trained(table: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [row for row in table if row["test_mse"] is not None]
 
 
 def _panels(count: int, *, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
@@ -235,7 +226,9 @@ def _draw_dataset(axes: Axes, rows: list[Mapping[str, Any]], methods: list[str])
         published = sorted(
             (row["false_labels"], row["published_mse"])
             for row in rows
-            if row["method"] == method and row["published_mse"] is not None and not _is_misprinted(row)
+            if row["method"] == method
+            and row["published_mse"] is not None
+            and (row["dataset"], row["model"], row["false_labels"], method) not in MISPRINTED_MEANS
         )
         if published:
             axes.plot(*zip(*published, strict=True), look.marker, **_open_marker(look.color))
@@ -249,14 +242,6 @@ def _draw_dataset(axes: Axes, rows: list[Mapping[str, Any]], methods: list[str])
     axes.xaxis.set_minor_locator(LogLocator(base=2, subs=()))
 
 
-def _series(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["dataset"], row["false_labels"], row["method"]
-
-
-def _is_misprinted(row: Mapping[str, Any]) -> bool:
-    return (row["dataset"], row["model"], row["false_labels"], row["method"]) in MISPRINTED_MEANS
-
-
 def _open_marker(color: str) -> dict[str, Any]:
     return {"color": color, "markerfacecolor": "none", "markersize": 7.0, "markeredgewidth": 0.7, "alpha": 0.9}
 
@@ -264,15 +249,14 @@ def _open_marker(color: str) -> dict[str, Any]:
 def _draw_with_bars(
     axes: Axes, series: list[tuple[float, float, float]], method: str, methods: list[str], step: int
 ) -> None:
-    if not series:
-        return
     look = look_of(method, methods)
+    fractions, means, deviations = zip(*series, strict=True)
     # Side by side, or the bars of one method hide those of the other.
     aside = 1.2 * (step - (len(methods) - 1) / 2)
     axes.errorbar(
-        [100 * fraction + aside for fraction, _, _ in series],
-        [mean for _, mean, _ in series],
-        yerr=[std for _, _, std in series],
+        [100 * fraction + aside for fraction in fractions],
+        means,
+        yerr=deviations,
         color=look.color,
         marker=look.marker,
         linestyle="solid" if step % 2 == 0 else (0, (4, 1.5)),

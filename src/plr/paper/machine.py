@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,22 +63,21 @@ def _start_of(pid: int) -> str | None:
 
 def describe_machine() -> dict[str, object]:
     """Return what the machine is, in words."""
-    return {
-        "cpu": _cpu_model(),
-        "cores": os.cpu_count(),
-        "os": _system(),
-        "architecture": platform.machine(),
-    }
+    cpu, system = platform.processor() or platform.machine(), platform.system()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), cpu)
+    with suppress(OSError, KeyError):
+        system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    return {"cpu": cpu, "cores": os.cpu_count(), "os": system, "architecture": platform.machine()}
 
 
 def package_versions() -> dict[str, str]:
     """Return the versions of everything that computes."""
     versions = {"plr": plr.__version__, "python": platform.python_version()}
     for name in _PACKAGES:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return versions
 
 
@@ -105,20 +105,3 @@ def revision() -> str | None:
         return git("rev-parse", "HEAD") + (" with changes" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _cpu_model() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def _system() -> str:
-    try:
-        return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        return platform.system()

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from plr._parameters import check_choice
 from plr.errors import unknown_name
+from plr.losses import LOSSES, Loss, get_loss
+from plr.weighting import WEIGHTINGS, Weighting, get_weighting
 
 if TYPE_CHECKING:
-    from plr.losses import Loss
     from plr.paper.execution import BenchmarkProblem, Fit
     from plr.paper.protocol import Protocol
-    from plr.weighting import Weighting
-    from plr.weighting.rule import Rule
 
 __all__ = [
     "METHODS",
@@ -67,17 +66,6 @@ class Method:
     hyper: tuple[str, ...] | None = None
     cost: float = 1.0
 
-    def hyper_parameters(self) -> tuple[str, ...]:
-        """Return the names of the hyper-parameters that are varied."""
-        if self.hyper is not None:
-            return self.hyper
-        names = ["learning_rate"]
-        if self.loss == "huber":
-            names.append("delta")
-        if self.weighting == "progressive":
-            names.append("beta2")
-        return tuple(names)
-
     def settings(self, protocol: Protocol) -> list[Setting]:
         """Return every combination of the protocol's hyper-parameters that concerns this method.
 
@@ -86,28 +74,21 @@ class Method:
         (10, 2)
         """
         grid = {"learning_rate": protocol.learning_rates, "delta": protocol.deltas, "beta2": protocol.beta2s}
+        relevant = {"learning_rate": True, "delta": self.loss == "huber", "beta2": self.weighting == "progressive"}
+        names = self.hyper if self.hyper is not None else [name for name in grid if relevant[name]]
         settings: list[Setting] = [{}]
-        for name in self.hyper_parameters():
+        for name in names:
             settings = [{**setting, name: value} for setting in settings for value in grid[name]]
         return settings
 
     def parts(self, setting: Setting, beta1: float) -> tuple[Weighting, Loss]:
         """Return the weighting and the loss at one setting."""
-        from plr.losses import get_loss
-        from plr.weighting import get_weighting
-
         weighting, loss = get_weighting(self.weighting), get_loss(self.loss)
         if "beta2" in setting:
             weighting.set_params(beta1=beta1, beta2=setting["beta2"])
         if "delta" in setting:
             loss.set_params(delta=setting["delta"])
         return weighting, loss
-
-    def rule(self, setting: Setting, beta1: float) -> Rule:
-        """Return the rule that the network is trained by."""
-        from plr.weighting.rule import Rule
-
-        return Rule(*self.parts(setting, beta1))
 
 
 PAPER_METHODS = (
@@ -151,13 +132,9 @@ def get_method(name: str) -> Method:
     weighting, colon, loss = name.partition(":")
     if not colon:
         raise unknown_name("method", name, [*METHODS, "WEIGHTING:LOSS"])
-    from plr.losses import LOSSES
-    from plr.weighting import WEIGHTINGS
-
-    if weighting not in WEIGHTINGS:
-        raise unknown_name("weighting", weighting, WEIGHTINGS)
-    if loss not in LOSSES:
-        raise unknown_name("loss", loss, LOSSES)
+    for kind, part, known in (("weighting", weighting, WEIGHTINGS), ("loss", loss, LOSSES)):
+        if part not in known:
+            raise unknown_name(kind, part, known)
     return Method(name, weighting, loss)
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from plr.paper.published import MISPRINTED_MEANS, Place, published_cells
 
-__all__ = ["GENERALLY", "Claim", "Observation", "check_observations", "measured_means", "published_means"]
+__all__ = ["Claim", "Observation", "check_observations", "measured_means", "published_means"]
 
 Means = Mapping[Place, float]
 
-GENERALLY = 2 / 3
-"""The share of cases from which on something is generally so."""
+# The share of cases from which on something is generally so.
+_GENERALLY = 2 / 3
 
 _OURS = ("IDent", "PIDent")
 _LOSSES = ("MSE", "MAE", "Huber")
@@ -76,6 +76,12 @@ def check_observations(means: Means) -> list[Observation]:
     >>> [observation.holds for observation in check_observations(published_means())]
     [False, True, True, True, False]
     """
+    beside_linear = {
+        (dataset, model, size, method): number < means[dataset, "linear", size, method]
+        for (dataset, model, size, method), number in means.items()
+        if model == "mlp" and (dataset, "linear", size, method) in means
+    }
+    robust = {kind: [(f"{kind}-{loss}", f"{kind}-MSE", loss) for loss in ("MAE", "Huber")] for kind in ("AVGL", "AVGV")}
     return [
         Observation(
             1,
@@ -85,18 +91,36 @@ def check_observations(means: Means) -> list[Observation]:
         Observation(
             2,
             "More false labels make every method worse: the baselines much, IDent and PIDent only a little.",
-            (_all_degrade(means), _ours_degrade_less(means)),
+            _all_degrade(means),
         ),
         Observation(
             3,
             "The MLP mostly does better than the linear model.",
-            (_mlp_beats_linear(means),),
+            (
+                _generally(
+                    "The MLP has a lower mean test MSE than the linear model, by data set, method and |S̄|.",
+                    beside_linear,
+                ),
+            ),
         ),
         Observation(4, "PIDent does slightly better than IDent.", _progressive_helps(means)),
         Observation(
             5,
             "AVGL mostly does better than AVGV, and MAE and Huber clearly better than MSE.",
-            (_loss_beats_value(means), _robust_beats_squared(means, "AVGL"), _robust_beats_squared(means, "AVGV")),
+            (
+                # With the squared loss both have the same gradient, so only chance could tell them apart.
+                _generally(
+                    "AVGL has a lower mean test MSE than AVGV with the same loss, MAE or Huber (with MSE the two are "
+                    "one method).",
+                    _wins(means, [(f"AVGL-{loss}", f"AVGV-{loss}", loss) for loss in ("MAE", "Huber")]),
+                ),
+                *(
+                    _generally(
+                        f"{kind}-MAE and {kind}-Huber have a lower mean test MSE than {kind}-MSE.", _wins(means, pairs)
+                    )
+                    for kind, pairs in robust.items()
+                ),
+            ),
         ),
     ]
 
@@ -119,72 +143,48 @@ def published_means() -> dict[Place, float]:
 
 
 def _ours_beat_baselines(means: Means) -> Claim:
-    cases = {}
-    for dataset, model, size in _rows(means):
-        ours = [means.get((dataset, model, size, method)) for method in _OURS]
-        others = [means[place] for method in _BASELINES if (place := (dataset, model, size, method)) in means]
-        if None not in ours and others:
-            cases[dataset, model, size] = max(number for number in ours if number is not None) < min(others)
-    return _everywhere(
+    return _claim(
         "IDent and PIDent both have a lower mean test MSE than every baseline, in every row (data set, model, |S̄|).",
-        cases,
+        {row: ours < min(others) for row, ours, others in _beside_baselines(means, _rows(means))},
     )
 
 
 def _ours_match_supervised(means: Means) -> Claim:
-    cases = {
-        place: number <= _PAR * means[dataset, model, 0, "Supervised"]
-        for place, number in means.items()
-        for dataset, model, _, method in [place]
+    cases = [
+        number <= _PAR * means[dataset, model, 0, "Supervised"]
+        for (dataset, model, _, method), number in means.items()
         if method in _OURS and (dataset, model, 0, "Supervised") in means
-    }
-    count = sum(cases.values())
+    ]
     statement = "Somewhere IDent or PIDent comes within 5 % of the mean test MSE of Supervised, or below it."
-    return Claim(statement, count > 0 if cases else None, count, len(cases))
+    return Claim(statement, any(cases) if cases else None, sum(cases), len(cases))
 
 
-def _all_degrade(means: Means) -> Claim:
-    methods = (*_BASELINES, *_OURS)
-    cases = {key: rise > 0 for key, rise in _rises(means).items() if key[2] in methods}
-    return _everywhere(
+def _all_degrade(means: Means) -> tuple[Claim, Claim]:
+    series: dict[tuple[str, str, str], dict[int, float]] = {}
+    for (dataset, model, size, method), number in means.items():
+        if size > 0 and method in (*_BASELINES, *_OURS):
+            series.setdefault((dataset, model, method), {})[size] = number
+    # By how much each series rises from its fewest false labels to its most.
+    rises = {key: sizes[max(sizes)] - sizes[min(sizes)] for key, sizes in series.items() if len(sizes) > 1}
+    all_rise = _claim(
         "Mean test MSE is higher with the most false labels than with the fewest, in every series (data set, model, "
         "method).",
-        cases,
+        {key: rise > 0 for key, rise in rises.items()},
     )
-
-
-def _ours_degrade_less(means: Means) -> Claim:
-    rises = _rises(means)
-    cases = {}
-    shares = []
-    for dataset, model in dict.fromkeys(key[:2] for key in rises):
-        ours = [rises.get((dataset, model, method)) for method in _OURS]
-        others = [rises[key] for method in _BASELINES if (key := (dataset, model, method)) in rises]
-        if None in ours or not others:
-            continue
-        largest = max(number for number in ours if number is not None)
-        cases[dataset, model] = largest < min(others)
-        # Barely trained models need not rise at all.
-        if (typical := statistics.median(others)) > 0:
-            shares.append(largest / typical)
-    claim = _everywhere(
+    compared = _beside_baselines(rises, dict.fromkeys(key[:2] for key in rises))
+    # Barely trained models need not rise at all.
+    shares = [ours / typical for _, ours, others in compared if (typical := statistics.median(others)) > 0]
+    detail = ""
+    if shares:
+        median = 100 * statistics.median(shares)
+        detail = f"The larger of the two rises is {median:.1f} % of the baselines' median rise."
+    less = _claim(
         "Mean test MSE rises less for IDent and for PIDent than for any baseline, from the fewest false labels to the "
         "most, in every pair of data set and model.",
-        cases,
+        {pair: ours < min(others) for pair, ours, others in compared},
+        detail=detail,
     )
-    if not shares:
-        return claim
-    words = f"The larger of the two rises is {_percent(statistics.median(shares))} of the baselines' median rise."
-    return replace(claim, detail=f"{words} {claim.detail}".strip())
-
-
-def _mlp_beats_linear(means: Means) -> Claim:
-    cases = {
-        place: number < means[place[0], "linear", place[2], place[3]]
-        for place, number in means.items()
-        if place[1] == "mlp" and (place[0], "linear", place[2], place[3]) in means
-    }
-    return _generally("The MLP has a lower mean test MSE than the linear model, by data set, method and |S̄|.", cases)
+    return all_rise, less
 
 
 def _progressive_helps(means: Means) -> tuple[Claim, Claim]:
@@ -197,76 +197,55 @@ def _progressive_helps(means: Means) -> tuple[Claim, Claim]:
         "PIDent has a lower mean test MSE than IDent, over the rows (data set, model, |S̄|).",
         {row: ratio > 1.0 for row, ratio in ratios.items()},
     )
-    statement = "The difference is slight: at most 10 % of PIDent's mean test MSE, in at least two thirds of the rows."
-    slight = {row: abs(ratio - 1.0) <= _SLIGHTLY for row, ratio in ratios.items()}
-    claim = _share_claim(statement, slight)
-    if ratios:
-        median = _percent(statistics.median(ratios.values()) - 1.0, signed=True)
-        claim = replace(claim, detail=f"Median difference {median}.")
-    return better, claim
-
-
-def _loss_beats_value(means: Means) -> Claim:
-    # With the squared loss both have the same gradient, so only chance could tell them apart.
-    cases = {
-        (*row, loss): means[*row, f"AVGL-{loss}"] < means[*row, f"AVGV-{loss}"]
-        for row in _rows(means)
-        for loss in ("MAE", "Huber")
-        if _have(means, row, f"AVGL-{loss}", f"AVGV-{loss}")
-    }
-    return _generally(
-        "AVGL has a lower mean test MSE than AVGV with the same loss, MAE or Huber (with MSE the two are one method).",
-        cases,
+    slight = _claim(
+        "The difference is slight: at most 10 % of PIDent's mean test MSE, in at least two thirds of the rows.",
+        {row: abs(ratio - 1.0) <= _SLIGHTLY for row, ratio in ratios.items()},
+        _GENERALLY,
     )
+    if ratios:
+        median = 100 * (statistics.median(ratios.values()) - 1.0)
+        slight = replace(slight, detail=f"Median difference {median:+.1f} %.")
+    return better, slight
 
 
-def _robust_beats_squared(means: Means, kind: str) -> Claim:
-    cases = {
-        (*row, loss): means[*row, f"{kind}-{loss}"] < means[*row, f"{kind}-MSE"]
-        for row in _rows(means)
-        for loss in ("MAE", "Huber")
-        if _have(means, row, f"{kind}-{loss}", f"{kind}-MSE")
-    }
-    return _generally(f"{kind}-MAE and {kind}-Huber have a lower mean test MSE than {kind}-MSE.", cases)
+def _beside_baselines(
+    numbers: Mapping[Any, float], places: Iterable[tuple[Any, ...]]
+) -> list[tuple[tuple[Any, ...], float, list[float]]]:
+    """Return, for each place that has both, the larger number of IDent and PIDent and those of the baselines."""
+    found = []
+    for place in places:
+        ours, others = (
+            [numbers[*place, method] for method in methods if (*place, method) in numbers]
+            for methods in (_OURS, _BASELINES)
+        )
+        if len(ours) == len(_OURS) and others:
+            found.append((place, max(ours), others))
+    return found
 
 
 def _rows(means: Means) -> list[tuple[str, str, int]]:
     return list(dict.fromkeys((dataset, model, size) for dataset, model, size, _ in means if size > 0))
 
 
-def _have(means: Means, row: tuple[str, str, int], *methods: str) -> bool:
-    return all((*row, method) in means for method in methods)
-
-
-def _rises(means: Means) -> dict[tuple[str, str, str], float]:
-    """Return by how much each series rises from its fewest false labels to its most."""
-    series: dict[tuple[str, str, str], dict[int, float]] = {}
-    for (dataset, model, size, method), number in means.items():
-        if size > 0:
-            series.setdefault((dataset, model, method), {})[size] = number
-    return {key: sizes[max(sizes)] - sizes[min(sizes)] for key, sizes in series.items() if len(sizes) > 1}
-
-
-def _everywhere(statement: str, cases: Mapping[tuple[Any, ...], bool]) -> Claim:
-    return _make(statement, cases, lambda count, total: count == total)
+def _wins(means: Means, pairs: Iterable[tuple[str, str, str]]) -> dict[tuple[Any, ...], bool]:
+    """Return in which rows the first method of each pair has a lower mean than the second; its third part names it."""
+    return {
+        (*row, name): means[*row, first] < means[*row, second]
+        for row in _rows(means)
+        for first, second, name in pairs
+        if (*row, first) in means and (*row, second) in means
+    }
 
 
 def _generally(statement: str, cases: Mapping[tuple[Any, ...], bool]) -> Claim:
-    return _share_claim(f"{statement} Generally: in at least two thirds.", cases)
+    return _claim(f"{statement} Generally: in at least two thirds.", cases, _GENERALLY)
 
 
-def _share_claim(statement: str, cases: Mapping[tuple[Any, ...], bool]) -> Claim:
-    return _make(statement, cases, lambda count, total: count >= GENERALLY * total)
-
-
-def _make(statement: str, cases: Mapping[tuple[Any, ...], bool], judge: Callable[[int, int], bool]) -> Claim:
+def _claim(statement: str, cases: Mapping[tuple[Any, ...], bool], share: float = 1.0, detail: str = "") -> Claim:
+    """Return a statement that holds if that share of the cases are so; exceptions are named after the detail."""
     total, count = len(cases), sum(cases.values())
     exceptions = [" ".join(map(str, case)) for case, so in cases.items() if not so]
-    named = "; ".join(exceptions[:6]) + (f" and {len(exceptions) - 6} more" if len(exceptions) > 6 else "")
-    return Claim(
-        statement, judge(count, total) if total else None, count, total, f"Exceptions: {named}." if named else ""
-    )
-
-
-def _percent(share: float, *, signed: bool = False) -> str:
-    return f"{100 * share:{'+' if signed else ''}.1f} %"
+    if exceptions:
+        more = f" and {len(exceptions) - 6} more" if len(exceptions) > 6 else ""
+        detail = f"{detail} Exceptions: {'; '.join(exceptions[:6])}{more}.".strip()
+    return Claim(statement, count >= share * total if total else None, count, total, detail)

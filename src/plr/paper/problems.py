@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,7 +19,7 @@ from plr.paper.grid import Cell, seed_for
 from plr.paper.methods import get_method
 from plr.paper.protocol import Protocol
 
-__all__ = ["BenchmarkProblem", "Held", "ProblemRows", "Workbench"]
+__all__ = ["BenchmarkProblem", "ProblemRows", "Workbench", "labels_as_sets"]
 
 Floats = NDArray[np.float64]
 
@@ -36,14 +37,6 @@ class ProblemRows:
 
 
 @dataclass(frozen=True)
-class Held:
-    """Features and true labels of the test rows."""
-
-    X: NDArray[Any]
-    y: Floats
-
-
-@dataclass(frozen=True)
 class BenchmarkProblem:
     """What a method is given, and what it is judged by.
 
@@ -51,12 +44,13 @@ class BenchmarkProblem:
     ----------
     train, validation : ProblemRows
         Encoded features, candidate sets, and true labels, which only Supervised and the rule ``truth`` may look at.
-    test : Held
+    test : ProblemRows
+        The sets hold the true label alone.
     """
 
     train: ProblemRows
     validation: ProblemRows
-    test: Held
+    test: ProblemRows
 
 
 class Workbench:
@@ -67,35 +61,37 @@ class Workbench:
     protocol : Protocol
     data_home : path, optional
         Folder to look for data sets in first.
+    datasets : mapping, optional
+        The protocol's data sets by name, where they are loaded already.
     """
 
-    def __init__(self, protocol: Protocol, data_home: str | os.PathLike[str] | None = None) -> None:
-        self._set_up(protocol, {name: _load(protocol, name, data_home) for name in protocol.datasets})
-
-    def _set_up(self, protocol: Protocol, datasets: dict[str, Dataset]) -> None:
+    def __init__(
+        self,
+        protocol: Protocol,
+        data_home: str | os.PathLike[str] | None = None,
+        datasets: Mapping[str, Dataset] | None = None,
+    ) -> None:
         self.protocol = protocol
-        self._datasets = datasets
+        self._datasets = datasets or {name: _load(protocol, name, data_home) for name in protocol.datasets}
         self._split = lru_cache(_KEPT)(self._make_split)
         self._sets = lru_cache(_KEPT)(self._make_sets)
 
-    def __getstate__(self) -> tuple[Protocol, dict[str, Dataset]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # Another process makes its own problems, of the same data and by the same seeds.
-        return self.protocol, self._datasets
-
-    def __setstate__(self, state: tuple[Protocol, dict[str, Dataset]]) -> None:
-        self._set_up(*state)
+        return Workbench, (self.protocol, None, self._datasets)
 
     def problem(self, cell: Cell) -> BenchmarkProblem:
         """Return the problem that a cell is about."""
         features, rows = self._split(cell.dataset, cell.trial)
         y = self._datasets[cell.dataset].target
-        if get_method(cell.method).target == "truth":
-            sets = [labels_as_sets(y[part]) for part in rows[:2]]
-        else:
-            sets = list(self._sets(cell.dataset, cell.trial, cell.false_labels))
+        sets = [labels_as_sets(y[part]) for part in rows]
+        if get_method(cell.method).target != "truth":
+            sets[:2] = self._sets(cell.dataset, cell.trial, cell.false_labels)
+        train, validation, test = map(ProblemRows, features, sets, (y[part] for part in rows))
         kept = self.training_rows(cell)
-        train = ProblemRows(features[0][:kept], sets[0] if kept == len(sets[0]) else sets[0][:kept], y[rows[0][:kept]])
-        return BenchmarkProblem(train, ProblemRows(features[1], sets[1], y[rows[1]]), Held(features[2], y[rows[2]]))
+        if kept < len(train.y):
+            train = ProblemRows(train.X[:kept], train.S[:kept], train.y[:kept])
+        return BenchmarkProblem(train, validation, test)
 
     def training_rows(self, cell: Cell) -> int:
         """Return how many rows a cell trains on."""

@@ -157,16 +157,12 @@ class Protocol:
 
     def settings(self) -> dict[str, Any]:
         """Return all that decides results as plain values, in an order that does not depend on how it was given."""
-        values: dict[str, Any] = {"engine": ENGINE}
-        if self.mechanism_engine is not None:
-            values["mechanism_engine"] = self.mechanism_engine
-        for item in dataclasses.fields(self):
-            if item.name == "selection":
-                continue
-            value = getattr(self, item.name)
-            if item.name == "files":
-                value = [(file.name, file.target, file.sha256) for file in value]
-            values[item.name] = sorted(value) if item.name in _UNORDERED else value
+        engines = {"engine": ENGINE, "mechanism_engine": self.mechanism_engine}
+        values = {name: engine for name, engine in engines.items() if engine is not None} | vars(self)
+        del values["selection"]
+        values["files"] = [(file.name, file.target, file.sha256) for file in self.files]
+        for name in _UNORDERED:
+            values[name] = sorted(values[name])
         plain: dict[str, Any] = json.loads(json.dumps(values))
         return plain
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, suppress
 
 from plr._parameters import check_integer
+from plr.cluster import session
 from plr.errors import ParameterError, StoreError, unknown_name
+from plr.paper.cluster import GridLoop, check_cluster, check_device_name, describe_cluster
 from plr.paper.problems import Workbench
 from plr.paper.protocol import Protocol
+from plr.paper.stacking import check_device, device_name, run_stacks
 from plr.paper.store import Store
 from plr.paper.work import RunProgress, RunSummary, Work
 from plr.threads import default_workers
 
-__all__ = ["ENGINES", "RunProgress", "RunSummary", "run_benchmark", "run_cells"]
+__all__ = ["ENGINES", "RunProgress", "RunSummary", "run_benchmark"]
 
 ENGINES = ("local", "ray")
 """What cells are given to: the threads of this process, or a Ray cluster."""
@@ -36,6 +38,7 @@ def run_benchmark(
     engine: str = "local",
     address: str | None = None,
     data_home: str | os.PathLike[str] | None = None,
+    workbench: Workbench | None = None,
     command: str | None = None,
     callback: Callable[[RunProgress], None] | None = None,
 ) -> RunSummary:
@@ -61,6 +64,8 @@ def run_benchmark(
         stopped in the end. A connection that the process has opened itself is used as it is.
     data_home : path, optional
         Folder to look for data sets in first.
+    workbench : Workbench, optional
+        One of the protocol, with its data sets loaded; by default it is made here.
     command : str, optional
         The command line, for the record.
     callback : callable, optional
@@ -71,79 +76,50 @@ def run_benchmark(
     RunSummary
     """
     # Mistakes and missing data sets are found out before a folder is made.
-    _check_workers(workers)
+    number = default_workers() if workers is None else check_integer("workers", workers, low=1)
     _check_engine(engine, address, device)
-    workbench = Workbench(protocol, data_home)
+    if workbench is None:
+        workbench = Workbench(protocol, data_home)
     with ExitStack() as stack:
         if engine == "ray" and not _is_finished(out, protocol):
-            stack.enter_context(_cluster(address, workers, device))
+            stack.enter_context(session.session(address, cpus=number))
+            check_cluster(device)
         store = stack.enter_context(Store.create(out, protocol))
-        return run_cells(
-            protocol,
-            store,
-            workers,
-            device=device,
-            engine=engine,
-            address=address,
-            workbench=workbench,
-            command=command,
-            callback=callback,
-        )
-
-
-def run_cells(
-    protocol: Protocol,
-    store: Store,
-    workers: int | None = None,
-    *,
-    device: str = "cpu",
-    engine: str = "local",
-    address: str | None = None,
-    workbench: Workbench | None = None,
-    command: str | None = None,
-    callback: Callable[[RunProgress], None] | None = None,
-) -> RunSummary:
-    """Do the cells of a protocol that the store does not have yet; see `run_benchmark`."""
-    number = _check_workers(workers)
-    _check_engine(engine, address, device)
-    work = Work(protocol, store, workbench or Workbench(protocol), callback)
-    if work.is_over():
+        work = Work(protocol, store, workbench, callback)
         work.report()
-        return work.summary()
-    work.report()
-    if engine == "ray":
-        from plr.paper.cluster.grid import GridLoop, describe_cluster
-
-        with _cluster(address, workers, device):
+        if work.is_over():
+            return work.summary()
+        if engine == "ray":
             loop = GridLoop(work, device, workers)
             work.compile(loop.warm, _SECONDS_BEFORE_NOTICE_ON_RAY)
             store.begin(command, describe_cluster(device))
-            _run_in_threads(work, store, [loop.run])
-    elif device == "cpu":
-        work.compile()
-        store.begin(command)
-        _run_in_threads(work, store, [work.loop] * number)
-    else:
-        from plr.paper.stacking import StackLoop, check_device, device_name
-
-        store.begin(command, device_name(device))
-        _run_in_threads(work, store, [StackLoop(work, check_device(device)).run])
+            _run_in_threads(work, [loop.run])
+            return work.summary()
+        if device != "cpu":
+            store.begin(command, device_name(device))
+            _run_in_threads(work, [lambda: run_stacks(work, check_device(device))])
+        # What is left after a GPU is done on the CPU, and the record is to say so.
         if not work.stop.is_set() and not work.is_over():
-            # What follows is done on the CPU, and the record is to say so.
-            store.begin(command)
             work.compile()
-            _run_in_threads(work, store, [work.loop] * number)
-    return work.summary()
+            store.begin(command)
+            _run_in_threads(work, [work.loop] * number)
+        return work.summary()
 
 
-def _run_in_threads(work: Work, store: Store, loops: list[Callable[[], None]]) -> None:
-    """Run each loop in a thread of its own until all have ended."""
-    with _heart(store), ThreadPoolExecutor(len(loops), thread_name_prefix="plr-benchmark") as pool:
+def _run_in_threads(work: Work, loops: list[Callable[[], None]]) -> None:
+    """Run each loop in a thread of its own until all have ended; claims are renewed meanwhile."""
+    with ThreadPoolExecutor(len(loops), thread_name_prefix="plr-benchmark") as pool:
         futures = [pool.submit(loop) for loop in loops]
+        beaten = time.monotonic()
         try:
             # Waiting in short steps keeps the main thread ready to hear Ctrl-C.
             while not all(future.done() for future in futures):
                 time.sleep(0.05)
+                if time.monotonic() - beaten > _SECONDS_BETWEEN_BEATS:
+                    beaten = time.monotonic()
+                    # The worker that next writes meets the same error and reports it.
+                    with suppress(StoreError):
+                        work.store.beat()
         except BaseException:
             work.stop.set()
             raise
@@ -155,27 +131,12 @@ def _check_engine(engine: str, address: str | None, device: str) -> None:
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
     if engine == "ray":
-        from plr.cluster.session import import_ray
-        from plr.paper.cluster.grid import check_device_name
-
-        import_ray()
+        session.import_ray()
         check_device_name(device)
     elif address is not None:
         raise ParameterError("An address (--address) is for a Ray cluster (--engine ray); leave it out, or add that.")
     elif device != "cpu":
-        from plr.paper.stacking import check_device
-
         check_device(device)
-
-
-@contextmanager
-def _cluster(address: str | None, workers: int | None, device: str) -> Iterator[None]:
-    from plr.cluster.session import session
-    from plr.paper.cluster.grid import check_cluster
-
-    with session(address, cpus=_check_workers(workers)):
-        check_cluster(device)
-        yield
 
 
 def _is_finished(out: str | os.PathLike[str], protocol: Protocol) -> bool:
@@ -185,29 +146,3 @@ def _is_finished(out: str | os.PathLike[str], protocol: Protocol) -> bool:
             return store.protocol.digest == protocol.digest and set(store.states().values()) == {"done"}
     except StoreError:
         return False
-
-
-def _check_workers(workers: int | None) -> int:
-    return default_workers() if workers is None else check_integer("workers", workers, low=1)
-
-
-@contextmanager
-def _heart(store: Store) -> Iterator[None]:
-    """Beat for as long as the block lasts."""
-    end = threading.Event()
-
-    def beat() -> None:
-        while not end.wait(_SECONDS_BETWEEN_BEATS):
-            try:
-                store.beat()
-            except StoreError:
-                # The worker that next writes meets the same error and reports it.
-                continue
-
-    thread = threading.Thread(target=beat, name="plr-benchmark-heart", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        end.set()
-        thread.join()

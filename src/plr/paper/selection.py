@@ -11,21 +11,30 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from plr._parameters import check_choice
-from plr.errors import ParameterError
 
 if TYPE_CHECKING:
     from plr.paper.protocol import Protocol
 
-__all__ = ["EPOCH_RULES", "SCORES", "SELECTIONS", "choose", "in_order", "parse_selection", "summarise", "tabulate"]
+__all__ = [
+    "DISTINCT_SELECTIONS",
+    "EPOCH_RULES",
+    "SELECTIONS",
+    "choose",
+    "in_order",
+    "parse_selection",
+    "short_selection",
+    "summarise",
+    "tabulate",
+]
 
 EPOCH_RULES = ("last", "loss", "evidence", "truth")
 """Which epoch's network is kept: the last, or the best on validation rows by the method's own loss on their candidates,
 by the evidence of their candidates, or by their true labels."""
 
-SCORES = ("loss", "evidence", "truth")
-"""What hyper-parameters are chosen by, on validation rows."""
+# What hyper-parameters are chosen by, on validation rows.
+_SCORES = ("loss", "evidence", "truth")
 
-SELECTIONS = ("last", *SCORES, *(f"{epoch}+{score}" for epoch in EPOCH_RULES for score in SCORES if epoch != score))
+SELECTIONS = ("last", *_SCORES, *(f"{epoch}+{score}" for epoch in EPOCH_RULES for score in _SCORES if epoch != score))
 """Every way to choose: an epoch rule, ``+``, a score for the setting. The epoch rule's own score need not be named;
 that of ``last`` is the method's own loss. The two may differ because own losses of different Huber thresholds, or of
 different beta2, are not on one scale."""
@@ -43,8 +52,22 @@ def parse_selection(name: str) -> tuple[str, str]:
     (('last', 'loss'), ('evidence', 'evidence'), ('last', 'truth'))
     """
     epoch, plus, score = name.partition("+")
-    check_choice("selection", epoch if plus and epoch in EPOCH_RULES and score in SCORES else name, SELECTIONS)
+    check_choice("selection", epoch if plus and epoch in EPOCH_RULES and score in _SCORES else name, SELECTIONS)
     return epoch, score if plus else ("loss" if epoch == "last" else epoch)
+
+
+def short_selection(name: str) -> str:
+    """Return the short name of a selection that has two.
+
+    >>> short_selection("last+loss"), short_selection("loss+loss"), short_selection("last+truth")
+    ('last', 'loss', 'last+truth')
+    """
+    epoch, score = parse_selection(name)
+    return epoch if parse_selection(epoch)[1] == score else name
+
+
+DISTINCT_SELECTIONS = tuple(name for name in SELECTIONS if name == short_selection(name))
+"""Every way to choose, under one name each."""
 
 
 def choose(rows: Iterable[Row], selection: str = "last", *, per: str = "trial") -> list[Row]:
@@ -66,9 +89,7 @@ def choose(rows: Iterable[Row], selection: str = "last", *, per: str = "trial") 
         The rows chosen, with ``selection`` added. Where no setting trained, ``test_mse`` is None.
     """
     epoch, score = parse_selection(selection)
-    if per not in ("trial", "cell"):
-        raise ParameterError(f'per must be "trial" or "cell", got {per!r}.')
-    column = f"val_{score}"
+    check_choice("per", per, ("trial", "cell"))
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if row["rule"] == epoch:
@@ -76,7 +97,7 @@ def choose(rows: Iterable[Row], selection: str = "last", *, per: str = "trial") 
             groups[place if per == "cell" else (*place, row["trial"])].append(row)
     chosen: list[Row] = []
     for group in groups.values():
-        setting = _best_setting(group, column)
+        setting = _best_setting(group, f"val_{score}")
         chosen += [{**row, "selection": selection} for row in group if row["setting"] == setting]
     return chosen
 
@@ -92,7 +113,9 @@ def summarise(chosen: Iterable[Row]) -> list[Row]:
     for group in groups.values():
         first = group[0]
         errors = [row["test_mse"] for row in group if row["test_mse"] is not None]
-        mean = statistics.fmean(errors) if errors else None
+        mean = statistics.fmean(errors) if errors else math.nan
+        # `statistics.stdev` is exact, and a hundred times as slow.
+        squares = math.fsum((error - mean) ** 2 for error in errors)
         setting, times = Counter(row["setting"] for row in group).most_common(1)[0]
         published = find_published(first)
         summary.append(
@@ -101,8 +124,8 @@ def summarise(chosen: Iterable[Row]) -> list[Row]:
                 "selection": first["selection"],
                 "trials": len(errors),
                 "failed_trials": len(group) - len(errors),
-                "test_mse": mean,
-                "test_mse_std": _deviation(errors, mean),
+                "test_mse": mean if errors else None,
+                "test_mse_std": math.sqrt(squares / (len(errors) - 1)) if len(errors) > 1 else None,
                 "published_mse": None if published is None else published.mse,
                 "published_std": None if published is None else published.std,
                 "misprint": None if published is None else published.misprint,
@@ -122,26 +145,14 @@ def tabulate(rows: Iterable[Row], selection: str = "last", *, per: str = "trial"
 
 def in_order(rows: Iterable[Row], protocol: Protocol) -> list[Row]:
     """Sort rows as the protocol names data sets, models and methods; sizes ascend."""
-    places = [
-        {name: place for place, name in enumerate(names)}
-        for names in (protocol.models, protocol.datasets, protocol.methods)
-    ]
+    known = {"model": protocol.models, "dataset": protocol.datasets, "method": protocol.methods}
 
     def place(row: Row) -> tuple[Any, ...]:
         # A method that brings its own model comes after those of the protocol.
-        named = [
-            known.get(row[name], len(known)) for name, known in zip(("model", "dataset", "method"), places, strict=True)
-        ]
+        named = [(*names, row[part]).index(row[part]) for part, names in known.items()]
         return (*named, row["false_labels"] or 0, row["fraction"])
 
     return sorted(rows, key=place)
-
-
-def _deviation(errors: list[float], mean: float | None) -> float | None:
-    """Return the standard deviation; `statistics.stdev` is exact, and a hundred times as slow."""
-    if mean is None or len(errors) < 2:
-        return None
-    return math.sqrt(math.fsum((error - mean) ** 2 for error in errors) / (len(errors) - 1))
 
 
 def _best_setting(group: list[Row], column: str) -> str:

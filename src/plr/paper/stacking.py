@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,14 @@ from plr.network.initialisation import NO_SCORE, PARAMETERS, diverged, initial_p
 from plr.paper.execution import Fit, diverged_fits, make_fit, training_seed
 from plr.paper.grid import Cell
 from plr.paper.methods import Setting, get_method, get_model
-from plr.paper.problems import BenchmarkProblem, ProblemRows, Workbench, labels_as_sets
+from plr.paper.problems import BenchmarkProblem, Workbench, labels_as_sets
 from plr.paper.selection import EPOCH_RULES
-from plr.paper.stack_methods import check_method
+from plr.paper.stacked.fits import ACTIVATIONS, Layers, StackedFit, StackedResult, ValidationRows, why_unstackable
 from plr.paper.work import Item, StopError, Work, describe
 from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
 from plr.weighting import get_weighting
 
-if TYPE_CHECKING:
-    from plr.paper.stacked import Layers, StackedFit, StackedResult, ValidationRows
-
-__all__ = ["StackLoop", "check_device", "device_name", "is_stackable", "run_stack", "stacked_fits", "stacks"]
-
-_ACTIVATIONS = {"identity": 0, "relu": 1}
+__all__ = ["check_device", "device_name", "is_stackable", "plan_stack", "run_stack", "run_stacks", "stacks"]
 
 # So many fits keep a large GPU busy; more would only delay the first results.
 _MOST_FITS = 4096
@@ -68,13 +63,9 @@ def device_name(name: str) -> str:
 def is_stackable(cell: Cell) -> bool:
     """Return whether a stack can do a cell; others are done one by one on the CPU."""
     method = get_method(cell.method)
-    if method.custom is not None or not set(get_model(cell.model).activations) <= set(_ACTIVATIONS):
+    if method.custom is not None or not set(get_model(cell.model).activations) <= set(ACTIVATIONS):
         return False
-    try:
-        check_method(get_weighting(method.weighting), get_loss(method.loss))
-    except ParameterError:
-        return False
-    return True
+    return why_unstackable(get_weighting(method.weighting), get_loss(method.loss)) is None
 
 
 def stacks(items: Sequence[Item], workbench: Workbench) -> list[list[Item]]:
@@ -97,39 +88,12 @@ def stacks(items: Sequence[Item], workbench: Workbench) -> list[list[Item]]:
     return sorted(found, key=lambda part: -sum(workbench.training_rows(cell) for _, cell in part))
 
 
-class StackLoop:
-    """Does all cells of a run that can be stacked, and leaves the others to the threads.
+def run_stacks(work: Work, device: str) -> None:
+    """Do all cells of a run that can be stacked, stack after stack, on a device as PyTorch names it."""
+    compiled = False
 
-    Parameters
-    ----------
-    work : Work
-    device : str
-        As PyTorch names it.
-    """
-
-    def __init__(self, work: Work, device: str) -> None:
-        self._work = work
-        self._device = device
-        self._compiled = False
-
-    def run(self) -> None:
-        """Do stack after stack."""
-        work = self._work
-        try:
-            waiting = stacks(work.take(is_stackable), work.workbench)
-            work.start_clock()
-            while waiting:
-                work.check()
-                waiting = self._do(waiting[0]) + waiting[1:]
-        except StopError:
-            return
-        except BaseException:
-            work.stop.set()
-            raise
-
-    def _do(self, items: Sequence[Item]) -> list[list[Item]]:
+    def run(items: list[Item]) -> list[list[Item]]:
         """Run a stack; where that fails, return its halves, until the cell that fails is alone."""
-        work = self._work
         mine = work.claim_among(items)
         if not mine:
             return []
@@ -138,29 +102,31 @@ class StackLoop:
         counted = 0.0
 
         def progress(done: int) -> None:
-            nonlocal counted
-            self._compiled = True
+            nonlocal compiled, counted
+            compiled = True
             work.check()
             work.count(cost * done / epochs - counted)
             counted = cost * done / epochs
 
-        if not self._compiled:
+        if not compiled:
             work.report(compiling=True)
         try:
-            results = run_stack([cell for _, cell in mine], work.workbench, self._device, callback=progress)
+            results = run_stack([cell for _, cell in mine], work.workbench, device, callback=progress)
         except BaseException as error:
             work.count(-counted)
-            if isinstance(error, Exception) and not isinstance(error, StopError) and len(mine) == 1:
-                work.count(cost)
-                work.fail(mine[0][0], describe(error))
-                return []
-            work.store.release(*(key for key, _ in mine))
             if isinstance(error, StopError) or not isinstance(error, Exception):
+                work.store.release(*(key for key, _ in mine))
                 raise
-            half = len(mine) // 2
-            return [mine[:half], mine[half:]]
+            return work.fail(mine, describe(error))
         work.finish(mine, results, time.perf_counter() - began)
         return []
+
+    with work.stopping():
+        waiting = stacks(work.take(is_stackable), work.workbench)
+        work.start_clock()
+        while waiting:
+            work.check()
+            waiting = run(waiting[0]) + waiting[1:]
 
 
 def run_stack(
@@ -182,163 +148,125 @@ def run_stack(
     list of list of Fit
         For each cell what `plr.paper.execution.run_cell` would return.
     """
-    from plr.paper.stacked import train_stack
+    from plr.paper.stacked.training import predict_stack, train_stack
 
     protocol = workbench.protocol
-    plans, layers = _plan(cells, workbench)
-    flat = [plan for group in plans for plan in group]
+    plans, layers = plan_stack(cells, workbench)
     results = train_stack(
-        [plan.fit for plan in flat],
+        [plan.fit for plan in plans],
         layers,
         epochs=protocol.epochs,
         batch_size=protocol.batch_size,
         device=device,
         callback=callback,
     )
-    judged = iter(_judge(flat, results, layers, protocol.epochs, device))
-    return [[fit for _ in group for fit in next(judged)] for group in plans]
-
-
-def stacked_fits(cells: Sequence[Cell], workbench: Workbench) -> tuple[list[StackedFit], Layers]:
-    """Return the fits that some cells of one data set and architecture consist of, and the architecture."""
-    plans, layers = _plan(cells, workbench)
-    return [plan.fit for group in plans for plan in group], layers
-
-
-def _plan(cells: Sequence[Cell], workbench: Workbench) -> tuple[list[list[_Plan]], Layers]:
-    from plr.paper.stacked import Layers
-
-    if len({(cell.dataset, get_model(cell.model).hidden) for cell in cells}) != 1:
-        raise ValueError("A stack is made of cells of one data set and one architecture.")
-    maker = _Maker(workbench)
-    plans = [maker.plans(cell) for cell in cells]
-    return plans, Layers(plans[0][0].fit.features.shape[1], get_model(cells[0].model).hidden)
+    # Networks that are tested on the same rows predict together.
+    alike: dict[int, list[int]] = {}
+    for number, plan in enumerate(plans):
+        alike.setdefault(id(plan.problem.test.X), []).append(number)
+    fits: dict[int, list[Fit]] = {}
+    for numbers in alike.values():
+        parameters = np.concatenate([np.vstack([results[n].last, results[n].best]) for n in numbers])
+        codes = np.repeat([plans[n].fit.activations for n in numbers], len(EPOCH_RULES), axis=0)
+        predictions = predict_stack(layers, parameters, codes, plans[numbers[0]].problem.test.X, device)
+        for n, predicted in zip(numbers, predictions.reshape(len(numbers), len(EPOCH_RULES), -1), strict=True):
+            fits[n] = _fits_of(plans[n], results[n], predicted)
+    found: dict[Cell, list[Fit]] = {cell: [] for cell in cells}
+    for n, plan in enumerate(plans):
+        found[plan.cell] += fits[n]
+    return [found[cell] for cell in cells]
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
-    """A fit with what its result is judged by."""
+class Plan:
+    """A fit of a stack: the setting of the cell that it is for, and what its result is compared with."""
 
+    cell: Cell
     setting: Setting
     fit: StackedFit
     target: Affine
     problem: BenchmarkProblem
 
 
-class _Maker:
-    """Makes fits of cells; what fits share is made once and is the same object in all of them."""
+def plan_stack(cells: Sequence[Cell], workbench: Workbench) -> tuple[list[Plan], Layers]:
+    """Return the fits that some cells of one data set and architecture consist of, and the architecture.
 
-    def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
-        self._problems: dict[tuple[Any, ...], tuple[BenchmarkProblem, Affine, CandidateSets, CandidateSets]] = {}
-        self._arrays: dict[tuple[Any, ...], NDArray[np.float32]] = {}
-        self._validations: dict[tuple[Any, ...], ValidationRows] = {}
-        self._features: dict[tuple[Any, ...], NDArray[np.float32]] = {}
-        self._parameters: dict[tuple[Any, ...], NDArray[np.float32]] = {}
-
-    def plans(self, cell: Cell) -> list[_Plan]:
-        from plr.paper.stacked import StackedFit
-
-        protocol, method, model = self._workbench.protocol, get_method(cell.method), get_model(cell.model)
-        problem, target, train, validation = self._problem(cell)
+    What fits share is made once and is the same object in all of them.
+    """
+    if len({(cell.dataset, get_model(cell.model).hidden) for cell in cells}) != 1:
+        raise ValueError("A stack is made of cells of one data set and one architecture.")
+    protocol = workbench.protocol
+    tables: dict[tuple[Any, ...], NDArray[np.float32]] = {}
+    prepared: dict[tuple[Any, ...], tuple[BenchmarkProblem, Affine, dict[str, Any]]] = {}
+    plans = []
+    for cell in cells:
+        method, model, seed = get_method(cell.method), get_model(cell.model), training_seed(protocol, cell)
         place = (cell.trial, cell.fraction, cell.false_labels, method.target)
-        features = self._features.setdefault((cell.trial, cell.fraction), problem.train.X)
-        seed = training_seed(protocol, cell)
-        sizes = [features.shape[1], *model.hidden, 1]
-        if (cell.model, cell.trial) not in self._parameters:
-            drawn = initial_parameters(sizes, np.random.default_rng(seed)).astype(np.float32)
-            self._parameters[cell.model, cell.trial] = drawn
-        plans = []
+        if place not in prepared:
+            prepared[place] = _prepare(cell, workbench, tables)
+        problem, target, data = prepared[place]
+        sizes = [problem.train.X.shape[1], *model.hidden, 1]
+        parameters = initial_parameters(sizes, np.random.default_rng(seed)).astype(np.float32)
         for setting in cell.settings(protocol):
             weighting, loss = method.parts(setting, protocol.beta1)
             fit = StackedFit(
-                features=features,
-                targets=self._padded(("train", *place), train, method.target),
-                validation=self._validation(place, problem.validation, validation, target, method.target),
-                parameters=self._parameters[cell.model, cell.trial],
-                activations=tuple(_ACTIVATIONS[name] for name in model.activations),
+                **data,
+                parameters=parameters,
+                activations=tuple(ACTIVATIONS[name] for name in model.activations),
                 learning_rate=setting["learning_rate"],
                 seed=seed,
-                scale=label_scale(train),
                 weighting=weighting,
                 loss=loss,
             )
-            plans.append(_Plan(setting, fit, target, problem))
-        return plans
-
-    def _problem(self, cell: Cell) -> tuple[BenchmarkProblem, Affine, CandidateSets, CandidateSets]:
-        truth = get_method(cell.method).target == "truth"
-        key = (cell.trial, cell.fraction, None if truth else cell.false_labels, truth)
-        if key not in self._problems:
-            problem = self._workbench.problem(cell)
-            target = learn_target(problem.train.S, None, self._workbench.protocol.scale_target, single_precision=True)
-            sets = (rescaled(problem.train.S, target), rescaled(problem.validation.S, target))
-            self._problems[key] = (problem, target, *sets)
-        return self._problems[key]
-
-    def _validation(
-        self, place: tuple[Any, ...], part: ProblemRows, sets: CandidateSets, target: Affine, kind: str
-    ) -> ValidationRows:
-        from plr.paper.stacked import ValidationRows
-
-        if place not in self._validations:
-            trial, fraction, size, _ = place
-            self._validations[place] = ValidationRows(
-                features=self._features.setdefault(("validation", trial), part.X),
-                own=self._padded(("validation", *place), sets, kind),
-                candidates=self._padded(("validation", trial, fraction, size, kind == "truth"), sets, "candidates"),
-                truth=target.apply(part.y).astype(np.float32),
-            )
-        return self._validations[place]
-
-    def _padded(self, key: tuple[Any, ...], sets: CandidateSets, kind: str) -> NDArray[np.float32]:
-        if key not in self._arrays:
-            if sets.prior is not None:
-                raise ParameterError("Candidates with priors are for --device cpu.")
-            shown = labels_as_sets(sets.mean()) if kind == "mean" else sets
-            self._arrays[key] = shown.to_padded().astype(np.float32)
-        return self._arrays[key]
+            plans.append(Plan(cell, setting, fit, target, problem))
+    return plans, Layers(plans[0].fit.features.shape[1], get_model(cells[0].model).hidden)
 
 
-def _judge(
-    plans: Sequence[_Plan], results: Sequence[StackedResult], layers: Layers, epochs: int, device: str
-) -> list[list[Fit]]:
-    """Return the fits of each plan, one for each epoch rule."""
-    from plr.paper.stacked import predict_stack
+def _prepare(
+    cell: Cell, workbench: Workbench, tables: dict[tuple[Any, ...], NDArray[np.float32]]
+) -> tuple[BenchmarkProblem, Affine, dict[str, Any]]:
+    """Return the problem of a cell, how its labels are scaled, and what a `StackedFit` takes of it."""
+    problem = workbench.problem(cell)
+    target = learn_target(problem.train.S, None, workbench.protocol.scale_target, single_precision=True)
+    train, candidates = rescaled(problem.train.S, target), rescaled(problem.validation.S, target)
+    takes_mean = get_method(cell.method).target == "mean"
+    shown = _padded(candidates)
+    return (
+        problem,
+        target,
+        {
+            "features": tables.setdefault((cell.trial, cell.fraction), problem.train.X),
+            "targets": _padded(labels_as_sets(train.mean()) if takes_mean else train),
+            "validation": ValidationRows(
+                features=tables.setdefault((cell.trial,), problem.validation.X),
+                own=_padded(labels_as_sets(candidates.mean())) if takes_mean else shown,
+                candidates=shown,
+                truth=target.apply(problem.validation.y).astype(np.float32),
+            ),
+            "scale": label_scale(train),
+        },
+    )
 
-    # Networks that are tested on the same rows predict together.
-    alike: dict[int, list[int]] = {}
-    for number, plan in enumerate(plans):
-        alike.setdefault(id(plan.problem.test.X), []).append(number)
-    judged: list[list[Fit]] = [[] for _ in plans]
-    for numbers in alike.values():
-        parameters = np.concatenate([np.vstack([results[n].last, results[n].best]) for n in numbers])
-        codes = np.repeat([plans[n].fit.activations for n in numbers], len(EPOCH_RULES), axis=0)
-        predictions = predict_stack(layers, parameters, codes, plans[numbers[0]].problem.test.X, device)
-        for place, n in enumerate(numbers):
-            judged[n] = _fits_of(
-                plans[n], results[n], predictions[place * len(EPOCH_RULES) : (place + 1) * len(EPOCH_RULES)], epochs
-            )
-    return judged
+
+def _padded(sets: CandidateSets) -> NDArray[np.float32]:
+    if sets.prior is not None:
+        raise ParameterError("Candidates with priors are for --device cpu.")
+    return sets.to_padded().astype(np.float32)
 
 
-def _fits_of(plan: _Plan, result: StackedResult, predictions: NDArray[np.float32], epochs: int) -> list[Fit]:
-    try:
-        _check_converged(result, epochs, plan.fit.learning_rate)
-    except DivergenceError as error:
+def _fits_of(plan: Plan, result: StackedResult, predictions: NDArray[np.float32]) -> list[Fit]:
+    """Return a fit's results, one for each epoch rule."""
+    epochs, rate = len(result.loss), plan.fit.learning_rate
+    bad = np.flatnonzero(~np.isfinite(result.loss))
+    if bad.size:
+        error = diverged(f"The training loss became {result.loss[bad[0]]}", int(bad[0]) + 1, epochs, rate)
         return diverged_fits(plan.setting, error)
+    if not np.isfinite(result.last).all():
+        return diverged_fits(plan.setting, diverged(PARAMETERS, epochs, epochs, rate))
+    if (result.best_epoch < 0).any():
+        return diverged_fits(plan.setting, DivergenceError(NO_SCORE))
     fits = []
     for rule, epoch, prediction in zip(EPOCH_RULES, (epochs - 1, *result.best_epoch), predictions, strict=True):
         errors = plan.target.undo(prediction.astype(np.float64)) - plan.problem.test.y
         fits.append(make_fit(plan.setting, rule, epoch, result.scores[epoch], float(plan.target.scale), errors))
     return fits
-
-
-def _check_converged(result: StackedResult, epochs: int, learning_rate: float) -> None:
-    bad = np.flatnonzero(~np.isfinite(result.loss))
-    if bad.size:
-        raise diverged(f"The training loss became {result.loss[bad[0]]}", int(bad[0]) + 1, epochs, learning_rate)
-    if not np.isfinite(result.last).all():
-        raise diverged(PARAMETERS, epochs, epochs, learning_rate)
-    if (result.best_epoch < 0).any():
-        raise DivergenceError(NO_SCORE)

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from plr.errors import StoreError
 from plr.paper.database import FILE_NAME, connect, create_tables, explained, leave_one_file, transaction
 from plr.paper.execution import Fit
-from plr.paper.grid import Cell, expand
+from plr.paper.grid import expand
 from plr.paper.machine import Owner, describe_machine, is_dead, package_versions, revision, this_process
 from plr.paper.protocol import Protocol, differences
 
@@ -75,10 +75,16 @@ class Store:
         connection = connect(path, writing=True)
         try:
             with explained(path), transaction(connection):
-                if not _has_tables(connection):
+                if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     create_tables(connection)
                     _fill(connection, protocol)
-            _compare(connection, path, protocol)
+                digest, settings = connection.execute("SELECT digest, settings FROM protocol").fetchone()
+            if digest != protocol.digest:
+                found = differences(json.loads(settings), protocol.settings())
+                raise StoreError(
+                    f"{place} holds results of other settings ({'; '.join(found)}). "
+                    f"Use the same settings, or another folder."
+                )
         except BaseException:
             connection.close()
             raise
@@ -118,8 +124,8 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def begin(self, command: str | None = None, device: str = "cpu") -> int:
-        """Record that a run begins, with what it is run with and on; return its number."""
+    def begin(self, command: str | None = None, device: str = "cpu") -> None:
+        """Record that a run begins, with what it is run with and on."""
         values = (
             datetime.now(UTC).isoformat(timespec="seconds"),
             json.dumps(package_versions()),
@@ -134,14 +140,8 @@ class Store:
                 values,
             )
             self._run = cursor.lastrowid
-        assert self._run is not None
-        return self._run
 
-    def claim(self, key: str) -> bool:
-        """Claim a cell for this run, unless it is done or another runner is working on it."""
-        return bool(self.claim_all([key]))
-
-    def claim_all(self, keys: Sequence[str]) -> list[str]:
+    def claim(self, *keys: str) -> list[str]:
         """Claim those of some cells that are neither done nor claimed by a running process; return them."""
         with self._lock, explained(self.path):
             # A look first: most refusals need no lock on the file.
@@ -150,10 +150,9 @@ class Store:
                 return []
             with transaction(self._connection):
                 free = [key for key in free if self._is_free(key)]
-                now = time.time()
                 self._connection.executemany(
                     "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
-                    [(key, self._run, *self._owner, now) for key in free],
+                    [(key, self._run, *self._owner, time.time()) for key in free],
                 )
                 self._connection.executemany(
                     "UPDATE cells SET attempts = attempts + 1 WHERE key = ?", [(key,) for key in free]
@@ -165,12 +164,8 @@ class Store:
         with self._lock, explained(self.path):
             self._connection.execute("UPDATE claims SET heartbeat = ? WHERE run = ?", (time.time(), self._run))
 
-    def finish(self, key: str, fits: Iterable[Fit], seconds: float) -> bool:
-        """Write a cell's result, all or nothing; return False where another runner has taken the cell over."""
-        return self.finish_all([(key, fits, seconds)]) == 1
-
-    def finish_all(self, results: Iterable[tuple[str, Iterable[Fit], float]]) -> int:
-        """Write some cells' results, all or nothing; return how many were still this runner's to write."""
+    def finish(self, *results: tuple[str, Iterable[Fit], float]) -> int:
+        """Write some cells' fits and seconds, all or nothing; return how many were still this runner's to write."""
         finished = 0
         with self._lock, explained(self.path), transaction(self._connection):
             for key, fits, seconds in results:
@@ -202,14 +197,11 @@ class Store:
 
     def is_done(self, key: str) -> bool:
         """Return whether a cell is finished."""
-        with self._lock, explained(self.path):
-            found = self._connection.execute("SELECT state = 'done' FROM cells WHERE key = ?", (key,)).fetchone()
-            return found is not None and bool(found[0])
+        return bool(self._select("SELECT key FROM cells WHERE key = ? AND state = 'done'", key))
 
     def states(self) -> dict[str, str]:
         """Return the state of each cell by its key: waiting, done or failed."""
-        with self._lock, explained(self.path):
-            return dict(self._connection.execute("SELECT key, state FROM cells"))
+        return {cell["key"]: cell["state"] for cell in self._select("SELECT key, state FROM cells")}
 
     def cells(self) -> list[dict[str, Any]]:
         """Return every cell: coordinates, state, seconds, error, attempts and the run that did it."""
@@ -232,31 +224,26 @@ class Store:
         """
         return self._select(_ROWS)
 
-    def _select(self, query: str) -> list[dict[str, Any]]:
+    def _select(self, query: str, *values: str) -> list[dict[str, Any]]:
         with self._lock, explained(self.path):
-            cursor = self._connection.execute(query)
+            cursor = self._connection.execute(query, values)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def _is_free(self, key: str) -> bool:
-        state = self._connection.execute("SELECT state FROM cells WHERE key = ?", (key,)).fetchone()
-        if state is None or state[0] == "done":
-            return False
-        claim = self._connection.execute(
-            "SELECT place, pid, started, heartbeat FROM claims WHERE cell = ?", (key,)
+        cell = self._connection.execute(
+            "SELECT place, pid, started, heartbeat FROM cells LEFT JOIN claims ON cell = key"
+            " WHERE key = ? AND state != 'done'",
+            (key,),
         ).fetchone()
-        if claim is None:
-            return True
-        *owner, heartbeat = claim
-        return time.time() - heartbeat > STALE_AFTER or is_dead(Owner(*owner))
+        if cell is None:
+            return False
+        *owner, heartbeat = cell
+        return heartbeat is None or time.time() - heartbeat > STALE_AFTER or is_dead(Owner(*owner))
 
     def _give_up(self, key: str) -> bool:
         gone = self._connection.execute("DELETE FROM claims WHERE cell = ? AND run = ?", (key, self._run))
         return gone.rowcount == 1
-
-
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
 
 
 def _fill(connection: sqlite3.Connection, protocol: Protocol) -> None:
@@ -265,32 +252,10 @@ def _fill(connection: sqlite3.Connection, protocol: Protocol) -> None:
         (protocol.digest, json.dumps(protocol.settings()), protocol.to_json()),
     )
     connection.executemany(
-        "INSERT INTO cells (key, dataset, model, method, false_labels, set_size, mechanism, fraction, trial)"
+        "INSERT INTO cells (key, set_size, mechanism, dataset, model, method, false_labels, fraction, trial)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [_cell_row(cell, protocol) for cell in expand(protocol)],
+        [
+            (cell.key(protocol), protocol.set_size, protocol.mechanism, *dataclasses.astuple(cell))
+            for cell in expand(protocol)
+        ],
     )
-
-
-def _cell_row(cell: Cell, protocol: Protocol) -> tuple[Any, ...]:
-    return (
-        cell.key(protocol),
-        cell.dataset,
-        cell.model,
-        cell.method,
-        cell.false_labels,
-        protocol.set_size,
-        protocol.mechanism,
-        cell.fraction,
-        cell.trial,
-    )
-
-
-def _compare(connection: sqlite3.Connection, path: Path, protocol: Protocol) -> None:
-    with explained(path):
-        digest, settings = connection.execute("SELECT digest, settings FROM protocol").fetchone()
-    if digest != protocol.digest:
-        found = differences(json.loads(settings), protocol.settings())
-        raise StoreError(
-            f"{path.parent} holds results of other settings ({'; '.join(found)}). "
-            f"Use the same settings, or another folder."
-        )

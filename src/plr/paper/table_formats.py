@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from plr.paper.agreement import RULE_IN_SHORT, Verdict
-from plr.paper.tables import Characteristics, Entry, ResultTable
+from plr.paper.tables import Characteristics, Entry, ResultTable, dataset_title
 
 __all__ = [
     "FORMATS",
@@ -122,39 +122,32 @@ def table1_text(table: Sequence[Characteristics], form: str) -> str:
     """Return Table 1 in one of `FORMATS`."""
     if form == "csv":
         heads = ["dataset", "train", "test", "validation", "features"]
-        rows = [[row.dataset, *_published_beside(row)] for row in table]
+        rows = [[row.dataset, *(row.counts or [""] * 4), *(row.published or [""] * 4)] for row in table]
         return _csv([*heads, *(f"published_{name}" for name in heads[1:])], rows)
-    lines = [[row.title, *(_count(row, column) for column in range(4))] for row in table]
+    lines = []
+    for row in table:
+        pairs = zip(row.counts, row.published, strict=True) if row.counts and row.published else [("–", "–")] * 4
+        cells = [f"{found}" if found == published else f"{found} (published {published})" for found, published in pairs]
+        lines.append([dataset_title(row.dataset), *cells])
     if form == "md":
         return _markdown("Table 1: data sets", _TABLE1_CAPTION, _TABLE1_HEADS, lines)
-    body = [_latex_line(line) for line in lines]
-    return _latex("tab:datasets", _TABLE1_CAPTION, "lrrrr", [_latex_line(_TABLE1_HEADS)], body, wide=False)
+    head, *body = [_latex_line(map(_escape_latex, line)) for line in [_TABLE1_HEADS, *lines]]
+    return _latex("tab:datasets", _TABLE1_CAPTION, "lrrrr", head, body, wide=False)
 
 
 def table_text(table: ResultTable, form: str) -> str:
     """Return a table of results in one of `FORMATS`."""
     if form == "csv":
         return _csv(_CSV_HEADS, _csv_rows(table))
-    return _results_markdown(table) if form == "md" else _results_latex(table)
-
-
-def _count(row: Characteristics, column: int) -> str:
-    if row.counts is None or row.published is None:
-        return "–"
-    measured, published = row.counts[column], row.published[column]
-    return str(measured) if measured == published else f"{measured} (published {published})"
-
-
-def _published_beside(row: Characteristics) -> list[object]:
-    return [*(row.counts or [""] * 4), *(row.published or [""] * 4)]
-
-
-def _results_markdown(table: ResultTable) -> str:
     caption = f"{table.caption} {_LEGEND}" if table.has_published else table.caption
+    if form == "tex":
+        return _results_latex(table, caption)
     lines = []
     for row in table.rows:
-        cells = [_markdown_entry(row.entries.get(method)) for method in table.methods]
-        lines.append([row.title, "–" if row.false_labels is None else str(row.false_labels), *cells])
+        size = "–" if row.false_labels is None else str(row.false_labels)
+        lines.append(
+            [dataset_title(row.dataset), size, *(_markdown_entry(row.entries.get(method)) for method in table.methods)]
+        )
     return _markdown(table.title, caption, ["Data set", "|S̄|", *table.methods], lines)
 
 
@@ -163,10 +156,8 @@ def _markdown_entry(entry: Entry | None) -> str:
         return "–"
     result = format_result(entry.mean, entry.std)
     text = f"**{result}**" if entry.best else result
-    if entry.not_worse:
-        text += " ≈"
     published = _published_line(entry)
-    return f"{text}<br>{published}" if published else text
+    return text + (" ≈" if entry.not_worse else "") + (f"<br>{published}" if published else "")
 
 
 def _published_line(entry: Entry) -> str:
@@ -174,27 +165,28 @@ def _published_line(entry: Entry) -> str:
     if found is None:
         return ""
     published = format_result(found.published, found.published_std)
-    parts = (published, SYMBOLS[found.verdict], format_deviation(found.deviation))
-    return " ".join(part for part in parts if part)
+    return f"{published} {SYMBOLS[found.verdict]} {format_deviation(found.deviation)}".strip()
 
 
-def _results_latex(table: ResultTable) -> str:
-    caption = f"{table.caption} {_LEGEND}" if table.has_published else table.caption
+def _results_latex(table: ResultTable, caption: str) -> str:
     body: list[str] = []
     previous = None
     for row in table.rows:
-        if previous is not None:
-            body.append(r"\addlinespace" if row.dataset == previous else r"\midrule")
         is_first = row.dataset != previous
+        if previous is not None:
+            body.append(r"\midrule" if is_first else r"\addlinespace")
         previous = row.dataset
         # Supervised is one number for all sizes: printed once.
         entries = [row.entries.get(method) if is_first or method != "Supervised" else None for method in table.methods]
         size = "--" if row.false_labels is None else str(row.false_labels)
-        body.append(_latex_line([row.title if is_first else "", size], [_latex_entry(entry) for entry in entries]))
+        title = _escape_latex(dataset_title(row.dataset)) if is_first else ""
+        body.append(_latex_line([title, size, *(_latex_entry(entry) for entry in entries)]))
         if table.has_published:
-            beside = [_latex_published(entry) for entry in entries]
-            body.append(_latex_line(["", ""], beside))
-    heads = [_latex_line(["Data set", r"$|\bar{S}|$"], [_escape_latex(method) for method in table.methods], raw=True)]
+            lines = [_escape_latex(_published_line(entry)) if entry else "" for entry in entries]
+            body.append(
+                _latex_line(["", "", *(rf"{{\footnotesize\itshape {line}}}" if line else "" for line in lines)])
+            )
+    heads = _latex_line(["Data set", r"$|\bar{S}|$", *map(_escape_latex, table.methods)])
     return _latex(f"tab:{table.model}", caption, "lr" + "r" * len(table.methods), heads, body, wide=True)
 
 
@@ -207,12 +199,6 @@ def _latex_entry(entry: Entry | None) -> str:
     return rf"{result}\rlap{{\,$\approx$}}" if entry.not_worse else result
 
 
-def _latex_published(entry: Entry | None) -> str:
-    if entry is None or entry.comparison is None:
-        return ""
-    return rf"{{\footnotesize\itshape {_escape_latex(_published_line(entry))}}}"
-
-
 def _csv_rows(table: ResultTable) -> Iterable[list[object]]:
     seen = set()
     for row in table.rows:
@@ -222,6 +208,7 @@ def _csv_rows(table: ResultTable) -> Iterable[list[object]]:
                 continue
             seen.add((row.dataset, size, method))
             found = entry.comparison
+            published = (found.published, found.published_std, found.deviation, found.verdict.value) if found else ()
             yield [
                 row.dataset,
                 table.model,
@@ -235,11 +222,7 @@ def _csv_rows(table: ResultTable) -> Iterable[list[object]]:
                 entry.std,
                 int(entry.best),
                 entry.p_value,
-                *(
-                    [None] * 4
-                    if found is None
-                    else [found.published, found.published_std, found.deviation, found.verdict.value]
-                ),
+                *(published or [None] * 4),
             ]
 
 
@@ -259,7 +242,7 @@ def _markdown(title: str, caption: str, heads: Sequence[str], lines: Iterable[Se
     return "\n".join([f"## {title}", "", caption, "", line(heads), rule, *map(line, lines), ""])
 
 
-def _latex(label: str, caption: str, columns: str, heads: Sequence[str], body: Sequence[str], *, wide: bool) -> str:
+def _latex(label: str, caption: str, columns: str, heads: str, body: Sequence[str], *, wide: bool) -> str:
     environment = "table*" if wide else "table"
     lines = [
         r"% Needs \usepackage{amssymb,booktabs,graphicx}",
@@ -271,7 +254,7 @@ def _latex(label: str, caption: str, columns: str, heads: Sequence[str], body: S
         r"\resizebox{\textwidth}{!}{%" if wide else "",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        *heads,
+        heads,
         r"\midrule",
         *body,
         r"\bottomrule",
@@ -281,10 +264,8 @@ def _latex(label: str, caption: str, columns: str, heads: Sequence[str], body: S
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def _latex_line(cells: Sequence[str], more: Sequence[str] = (), *, raw: bool = False) -> str:
-    """Join cells: the first are escaped unless ``raw``, what follows is LaTeX already."""
-    escaped = cells if raw else [_escape_latex(cell) for cell in cells]
-    return " & ".join([*escaped, *more]) + r" \\"
+def _latex_line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
 def _escape_latex(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,9 @@ __all__ = [
     "build_tables",
     "dataset_title",
     "describe_selection",
+    "in_paper_order",
     "model_title",
     "paired_p_value",
-    "sort_datasets",
-    "sort_methods",
 ]
 
 FEWEST_TRIALS = 5
@@ -71,7 +70,6 @@ class Characteristics:
     """A row of Table 1: rows of the training, test and validation part, and features; None for the user's own data."""
 
     dataset: str
-    title: str
     counts: tuple[int, int, int, int] | None
     published: tuple[int, int, int, int] | None
 
@@ -97,8 +95,8 @@ class Entry:
     trials: int
     failed_trials: int
     comparison: Comparison | None
-    best: bool = False
-    p_value: float | None = None
+    best: bool
+    p_value: float | None
 
     @property
     def not_worse(self) -> bool:
@@ -111,7 +109,6 @@ class TableRow:
     """A data set and a number of false labels, with the methods' entries; None is a number the mechanism decides."""
 
     dataset: str
-    title: str
     false_labels: int | None
     entries: Mapping[str, Entry]
 
@@ -152,15 +149,13 @@ def build_table1(datasets: Iterable[str]) -> list[Characteristics]:
     The data need not be there: a table whose rows or columns are not those of the registry does not pass its checksum.
     """
     table = []
-    for name in sort_datasets(datasets):
-        info = REGISTRY.get(name)
-        if info is None:
-            table.append(Characteristics(name, name, None, None))
-            continue
-        train, validation, test = (len(part) for part in split(info.rows, seed=0))
-        published = (info.table1.train, info.table1.test, info.table1.validation, info.table1.features)
-        counts = (train, test, validation, len(info.features))
-        table.append(Characteristics(name, info.title, counts, published))
+    for name in in_paper_order(datasets, REGISTRY):
+        counts = published = None
+        if name in REGISTRY:
+            info = REGISTRY[name]
+            train, validation, test = (len(part) for part in split(info.rows, seed=0))
+            counts, published = (train, test, validation, len(info.features)), info.table1
+        table.append(Characteristics(name, counts, published))
     return table
 
 
@@ -184,8 +179,6 @@ def build_tables(
     """
     fits, cells = list(chosen), list(summary)
     largest = max((row["fraction"] for row in cells), default=1.0)
-    models = {row["model"] for row in cells}
-    ordered = [*(model for model in _NUMBERS if model in models), *sorted(models - _NUMBERS.keys())]
     return [
         _build(
             [row for row in fits if row["model"] == model and row["fraction"] == largest],
@@ -193,7 +186,7 @@ def build_tables(
             per,
             notes,
         )
-        for model in ordered
+        for model in in_paper_order((row["model"] for row in cells), _NUMBERS)
     ]
 
 
@@ -254,16 +247,10 @@ def model_title(model: str) -> str:
     return _MODEL_TITLES.get(model, model)
 
 
-def sort_datasets(names: Iterable[str]) -> list[str]:
-    """Return the paper's data sets in the paper's order, then the others by name."""
-    known = list(REGISTRY)
-    return sorted(set(names), key=lambda name: (known.index(name) if name in REGISTRY else len(known), name))
-
-
-def sort_methods(names: Iterable[str]) -> list[str]:
-    """Return methods in the order of the paper's tables, then ours, then the others by name."""
-    known = list(METHODS)
-    return sorted(set(names), key=lambda name: (known.index(name) if name in METHODS else len(known), name))
+def in_paper_order(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return names in the order of those known, such as the paper's data sets or methods, then the others by name."""
+    places = {name: place for place, name in enumerate(known)}
+    return sorted(set(names), key=lambda name: (places.get(name, len(places)), name))
 
 
 def _build(
@@ -276,20 +263,29 @@ def _build(
         if row["test_mse"] is not None:
             trials[row["trial"]] = row["test_mse"]
     summary = {(row["dataset"], row["false_labels"], row["method"]): row for row in cells}
-    methods = tuple(sort_methods(key[2] for key in summary))
+    methods = tuple(in_paper_order((key[2] for key in summary), METHODS))
     rows = []
-    for dataset in sort_datasets(key[0] for key in summary):
+    for dataset in in_paper_order((key[0] for key in summary), REGISTRY):
         sizes = {key[1] for key in summary if key[0] == dataset and key[2] != _REFERENCE} or {0}
         for size in sorted(sizes, key=lambda number: -1 if number is None else number):
+            # Supervised is one number for all sizes, kept under none.
+            keys = {method: (dataset, 0 if method == _REFERENCE else size, method) for method in methods}
+            found = {method: summary[key] for method, key in keys.items() if key in summary}
+            means = {method: row["test_mse"] for method, row in found.items() if method != _REFERENCE and row["trials"]}
+            best = min(means, key=lambda method: means[method], default="")
             entries = {}
-            for method in methods:
-                # Supervised is one number for all sizes, kept under none.
-                key = (dataset, 0 if method == _REFERENCE else size, method)
-                if key in summary:
-                    entries[method] = _entry(summary[key], notes)
-            trained = [method for method, entry in entries.items() if method != _REFERENCE and entry.trials]
-            competitors = {method: errors[dataset, size, method] for method in trained}
-            rows.append(TableRow(dataset, dataset_title(dataset), size, _marked(entries, competitors)))
+            for method, row in found.items():
+                tested = method in means and method != best
+                entries[method] = Entry(
+                    mean=row["test_mse"],
+                    std=row["test_mse_std"],
+                    trials=row["trials"],
+                    failed_trials=row["failed_trials"],
+                    comparison=compare(row, notes),
+                    best=method == best,
+                    p_value=paired_p_value(errors[keys[method]], errors[keys[best]]) if tested else None,
+                )
+            rows.append(TableRow(dataset, size, entries))
     number = _NUMBERS.get(model)
     return ResultTable(
         name=f"table-{model}" if number is None else f"table{number}",
@@ -301,23 +297,6 @@ def _build(
         methods=methods,
         rows=tuple(rows),
     )
-
-
-def _entry(row: Mapping[str, Any], notes: Mapping[Place, str] | None) -> Entry:
-    return Entry(row["test_mse"], row["test_mse_std"], row["trials"], row["failed_trials"], compare(row, notes))
-
-
-def _marked(entries: dict[str, Entry], competitors: dict[str, dict[int, float]]) -> dict[str, Entry]:
-    """Mark the best entry of a row and test the others against it."""
-    means = {method: mean for method in competitors if (mean := entries[method].mean) is not None}
-    if not means:
-        return entries
-    best = min(means, key=lambda method: means[method])
-    marked = dict(entries)
-    for method in means:
-        p_value = None if method == best else paired_p_value(competitors[method], competitors[best])
-        marked[method] = replace(entries[method], best=method == best, p_value=p_value)
-    return marked
 
 
 def _caption(

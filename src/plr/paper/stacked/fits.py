@@ -1,4 +1,4 @@
-"""What a stack is made of, and what comes out of it: one `StackedFit` in, one `StackedResult` out."""
+"""What a stack is made of, and what comes out of it: one `StackedFit` in, one `StackedResult` out. Needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.losses import Loss, Squared
-from plr.weighting import Average, Weighting
+from plr.losses import Absolute, Huber, Loss, Squared
+from plr.weighting import Average, Identify, Posterior, Progressive, Weighting
 
-__all__ = ["IDENTITY", "RELU", "RULES", "Layers", "StackedFit", "StackedResult", "ValidationRows"]
+__all__ = [
+    "ACTIVATIONS",
+    "FUSED_LOSSES",
+    "FUSED_WEIGHTINGS",
+    "IDENTITY",
+    "RULES",
+    "Layers",
+    "StackedFit",
+    "StackedResult",
+    "ValidationRows",
+    "why_unstackable",
+]
 
-IDENTITY, RELU = 0, 1
+IDENTITY = 0
+ACTIVATIONS = {"identity": IDENTITY, "relu": 1}
+"""Activations that the networks of a stack may have, and their codes."""
+
+FUSED_WEIGHTINGS: tuple[type[Weighting], ...] = (Average, Identify, Progressive, Posterior)
+FUSED_LOSSES: tuple[type[Loss], ...] = (Squared, Absolute, Huber)
+"""What the fused kernel has code for; on the device, each goes by its place here."""
 
 RULES = 3
 """By what the best epoch is chosen on validation rows: own loss, evidence, truth, in this order."""
@@ -78,7 +95,7 @@ class StackedFit:
     parameters : ndarray
         Initial parameters, flat: for each layer the weights, one row per output, then the biases.
     activations : tuple of int
-        `IDENTITY` or `RELU` for each hidden layer.
+        Codes of `ACTIVATIONS`, one for each hidden layer.
     learning_rate : float
         Of Adam.
     seed : int
@@ -126,3 +143,21 @@ class StackedResult:
     best_epoch: NDArray[np.int64]
     loss: Floats
     scores: Floats
+
+
+def why_unstackable(weighting: Weighting, loss: Loss) -> str | None:
+    """Say why a stack cannot train by a weighting or a loss; None where it can."""
+    if isinstance(weighting, Posterior):
+        if weighting.noise != "student" or weighting.needs_density or weighting.scale_by_row:
+            return (
+                f"A stack knows the posterior with Student's noise, uniform false labels and one noise scale alone, "
+                f"not {weighting!r}; train it on the CPU."
+            )
+    elif weighting.torch_score is None:
+        return (
+            f"A stack does not know the weighting {type(weighting).__name__}, which has no torch_score; train it on "
+            f"the CPU."
+        )
+    if loss.torch_value is None:
+        return f"A stack does not know the loss {type(loss).__name__}, which has no torch_value; train it on the CPU."
+    return None

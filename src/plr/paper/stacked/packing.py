@@ -6,7 +6,7 @@ biases. Everything else that is padded is zero and stays zero, because its gradi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,18 @@ from torch import Tensor
 from plr._codes import NARROWEST
 from plr.errors import ParameterError
 from plr.losses import Loss
-from plr.paper.stack_methods import FUSED_LOSSES, FUSED_WEIGHTINGS, check_method
-from plr.paper.stacked.fits import IDENTITY, RELU, RULES, Layers, StackedFit
+from plr.paper.stacked.fits import (
+    ACTIVATIONS,
+    FUSED_LOSSES,
+    FUSED_WEIGHTINGS,
+    RULES,
+    Layers,
+    StackedFit,
+    why_unstackable,
+)
 from plr.weighting import Posterior, Weighting
 
-__all__ = ["FLOATS", "INTEGERS", "MOST_LAYERS", "Stack", "State", "pack", "unpack_parameters"]
+__all__ = ["FLOATS", "INTEGERS", "Stack", "State", "pack"]
 
 # Columns of Stack.integers and Stack.floats.
 INTEGERS = (
@@ -46,8 +53,8 @@ INTEGERS = (
 )
 FLOATS = ("learning_rate", "first", "second", "delta", "lowest_scale")
 
-MOST_LAYERS = 3
-"""Hidden layers that a stack's networks may have."""
+# Hidden layers that a stack's networks may have.
+_MOST_LAYERS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +75,8 @@ class Stack:
         ``table``, labels in entries of ``labels``, orders in entries of what `draw_orders` returns per epoch.
     weightings, losses : dict
         One of each kind that occurs, by the code it has in ``integers``.
+    positions : ndarray of int
+        Where the parameters of a `StackedFit` lie among the padded ones.
     order_rows, order_seeds : list of int
         For each stream of row orders that the fits share, its rows and its seed.
     """
@@ -80,13 +89,9 @@ class Stack:
     floats: Tensor
     weightings: dict[int, Weighting]
     losses: dict[int, Loss]
+    positions: NDArray[np.int64]
     order_rows: list[int]
     order_seeds: list[int]
-
-    @property
-    def fits(self) -> int:
-        """How many fits there are."""
-        return len(self.integers)
 
     def column(self, name: str) -> Tensor:
         """Return one integer of every fit."""
@@ -127,72 +132,69 @@ class State:
 class _Pool:
     """Arrays laid one after another, each only once."""
 
-    def __init__(self) -> None:
-        self.parts: list[NDArray[np.float32]] = []
-        self.length = 0
-        self._places: dict[int, int] = {}
-        self._alive: list[object] = []
+    def __init__(self, convert: Callable[[NDArray[Any]], NDArray[np.float32]]) -> None:
+        self._convert = convert
+        self._parts: list[NDArray[np.float32]] = []
+        self._length = 0
+        # By address, which means the same array only as long as the array is kept.
+        self._places: dict[int, tuple[int, NDArray[Any]]] = {}
 
-    def add(self, array: NDArray[Any], part: NDArray[np.float32]) -> int:
-        """Return where the array lies, after adding its converted ``part`` if it is new."""
-        key = id(array)
-        if key not in self._places:
-            self._places[key] = self.length
-            # An address means the same array only as long as the array is kept.
-            self._alive.append(array)
-            self.parts.append(part)
-            self.length += len(part)
-        return self._places[key]
+    def place(self, array: NDArray[Any]) -> int:
+        """Return where the array lies, after adding it if it is new."""
+        if id(array) not in self._places:
+            self._places[id(array)] = (self._length, array)
+            self._parts.append(self._convert(array))
+            self._length += len(self._parts[-1])
+        return self._places[id(array)][0]
 
-    def has(self, array: NDArray[Any]) -> bool:
-        return id(array) in self._places
+    def whole(self) -> NDArray[np.float32]:
+        return np.concatenate(self._parts)
 
 
 def pack(fits: Sequence[StackedFit], layers: Layers, epochs: int, device: str | torch.device) -> tuple[Stack, State]:
     """Put fits on a device."""
     _check(fits, layers)
-    shape = tuple(_padded(size + 1) for size in layers.sizes[:-1])
-    tables, labels = _Pool(), _Pool()
+    # The next power of two, 16 at least: what matrix instructions take.
+    shape = tuple(max(16, 1 << size.bit_length()) for size in layers.sizes[:-1])
+
+    def with_one(array: NDArray[Any]) -> NDArray[np.float32]:
+        wide = np.zeros((len(array), shape[0]), np.float32)
+        wide[:, : array.shape[1]] = array
+        wide[:, array.shape[1]] = 1.0
+        return wide
+
+    tables, labels = _Pool(with_one), _Pool(lambda array: np.asarray(array, np.float32).ravel())
     streams: dict[tuple[int, int], int] = {}
     weightings, weighting_codes = _kinds(FUSED_WEIGHTINGS, [fit.weighting for fit in fits])
     losses, loss_codes = _kinds(FUSED_LOSSES, [fit.loss for fit in fits])
     integers = np.zeros((len(fits), len(INTEGERS)), np.int64)
     floats = np.zeros((len(fits), len(FLOATS)), np.float32)
-    scales = np.zeros((len(fits), 2), np.float32)
-
-    def place_table(array: NDArray[Any]) -> int:
-        return tables.add(array, array if tables.has(array) else _with_one(array, shape[0]))
-
-    def place_labels(array: NDArray[Any]) -> int:
-        return labels.add(array, array if labels.has(array) else np.asarray(array, np.float32).ravel())
-
-    ordered = 0
     for number, fit in enumerate(fits):
         check = fit.validation
         rows = len(fit.features)
         if (fit.seed, rows) not in streams:
-            streams[fit.seed, rows] = ordered
-            ordered += rows
+            streams[fit.seed, rows] = sum(length for _, length in streams)
         integers[number] = (
-            place_table(fit.features),
+            tables.place(fit.features),
             rows,
-            place_labels(fit.targets),
+            labels.place(fit.targets),
             fit.targets.shape[1],
-            place_table(check.features),
+            tables.place(check.features),
             len(check.features),
-            place_labels(check.own),
+            labels.place(check.own),
             check.own.shape[1],
-            place_labels(check.candidates),
+            labels.place(check.candidates),
             check.candidates.shape[1],
-            place_labels(check.truth),
+            labels.place(check.truth),
             streams[fit.seed, rows],
             weighting_codes[number],
             loss_codes[number],
-            *(*fit.activations, 0, 0, 0)[:MOST_LAYERS],
+            *(*fit.activations, 0, 0, 0)[:_MOST_LAYERS],
         )
-        floats[number] = (fit.learning_rate, *_numbers(fit), NARROWEST * fit.scale)
-        scales[number] = fit.scale
-    parameters = np.stack([_pad_parameters(fit.parameters, layers, shape) for fit in fits])
+        found = fit.weighting.encode()
+        numbers = (found.degrees,) if isinstance(fit.weighting, Posterior) else found.numbers
+        delta = (*fit.loss.encode(), 0.0)[0]
+        floats[number] = (fit.learning_rate, *(*numbers, 0.0, 0.0)[:2], delta, NARROWEST * fit.scale)
 
     def send(array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device)
@@ -200,30 +202,33 @@ def pack(fits: Sequence[StackedFit], layers: Layers, epochs: int, device: str | 
     stack = Stack(
         layers=layers,
         shape=shape,
-        table=send(np.concatenate(tables.parts)),
-        labels=send(np.concatenate(labels.parts)),
+        table=send(tables.whole()),
+        labels=send(labels.whole()),
         integers=send(integers),
         floats=send(floats),
         weightings=weightings,
         losses=losses,
+        positions=_positions(layers.sizes, shape),
         order_rows=[rows for _, rows in streams],
         order_seeds=[seed for seed, _ in streams],
     )
-    count = parameters.shape[1]
+    padded = np.zeros((len(fits), np.dot(shape, (*shape[1:], 1))), np.float32)
+    padded[:, stack.positions] = [fit.parameters for fit in fits]
+    parameters = send(padded)
 
     def full(*size: int, value: float = 0.0) -> Tensor:
-        return torch.full(size, value, dtype=torch.float32, device=device)
+        return torch.full((len(fits), *size), value, dtype=torch.float32, device=device)
 
     state = State(
-        parameters=send(parameters),
-        first=full(len(fits), count),
-        second=full(len(fits), count),
-        scales=send(scales),
-        best=full(len(fits), RULES, count),
-        best_score=full(len(fits), RULES, value=float("inf")),
+        parameters=parameters,
+        first=torch.zeros_like(parameters),
+        second=torch.zeros_like(parameters),
+        scales=send(np.array([[fit.scale, fit.scale] for fit in fits], np.float32)),
+        best=full(RULES, parameters.shape[1]),
+        best_score=full(RULES, value=float("inf")),
         best_epoch=torch.full((len(fits), RULES), -1, dtype=torch.int64, device=device),
-        loss=full(len(fits), epochs, value=float("nan")),
-        scores=full(len(fits), epochs, RULES, value=float("nan")),
+        loss=full(epochs, value=float("nan")),
+        scores=full(epochs, RULES, value=float("nan")),
     )
     return stack, state
 
@@ -232,13 +237,16 @@ def _check(fits: Sequence[StackedFit], layers: Layers) -> None:
     """Refuse what would be trained as something else."""
     if not fits:
         raise ParameterError("A stack needs at least one fit.")
-    if not 1 <= len(layers.hidden) <= MOST_LAYERS:
-        raise ParameterError(f"Networks of a stack have 1 to {MOST_LAYERS} hidden layers, got {len(layers.hidden)}.")
+    if not 1 <= len(layers.hidden) <= _MOST_LAYERS:
+        raise ParameterError(f"Networks of a stack have 1 to {_MOST_LAYERS} hidden layers, got {len(layers.hidden)}.")
+    known = set(ACTIVATIONS.values())
     for number, fit in enumerate(fits):
-        check_method(fit.weighting, fit.loss)
+        problem = why_unstackable(fit.weighting, fit.loss)
+        if problem is not None:
+            raise ParameterError(problem)
         rows, check = len(fit.features), fit.validation
         wrong = {
-            "activations": len(fit.activations) != len(layers.hidden) or not set(fit.activations) <= {IDENTITY, RELU},
+            "activations": len(fit.activations) != len(layers.hidden) or not set(fit.activations) <= known,
             "features": rows == 0 or fit.features.shape[1] != layers.features,
             "targets": fit.targets.ndim != 2 or len(fit.targets) != rows,
             "parameters": fit.parameters.shape != (layers.parameters,),
@@ -258,53 +266,12 @@ def _kinds(known: tuple[type[Any], ...], given: list[Any]) -> tuple[dict[int, An
     return dict(zip(codes, given, strict=True)), codes
 
 
-def _numbers(fit: StackedFit) -> tuple[float, float, float]:
-    """Return what score and loss take: two numbers, and one."""
-    found = fit.weighting.encode()
-    numbers = (found.degrees,) if isinstance(fit.weighting, Posterior) else found.numbers
-    first, second = (*numbers, 0.0, 0.0)[:2]
-    return first, second, (*fit.loss.encode(), 0.0)[0]
-
-
-def unpack_parameters(padded: NDArray[np.float32], stack: Stack) -> NDArray[np.float32]:
-    """Return parameters, of shape (..., padded parameters), as they came."""
-    parts = []
+def _positions(sizes: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return where the parameters of a network, laid out as they come, lie among the padded ones."""
+    found = []
     at = 0
-    for n_in, n_out, rows, columns in _sides(stack.layers, stack.shape):
-        matrix = padded[..., at : at + rows * columns].reshape(*padded.shape[:-1], rows, columns)
-        weights = np.swapaxes(matrix[..., :n_in, :n_out], -1, -2)
-        parts += [weights.reshape(*padded.shape[:-1], -1), matrix[..., n_in, :n_out]]
+    for n_in, n_out, rows, columns in zip(sizes[:-1], sizes[1:], shape, (*shape[1:], 1), strict=True):
+        matrix = at + np.arange(rows * columns).reshape(rows, columns)
+        found += [matrix[:n_in, :n_out].T.ravel(), matrix[n_in, :n_out]]
         at += rows * columns
-    return np.concatenate(parts, axis=-1)
-
-
-def _pad_parameters(parameters: NDArray[Any], layers: Layers, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    parts = []
-    at = 0
-    for n_in, n_out, rows, columns in _sides(layers, shape):
-        matrix = np.zeros((rows, columns), np.float32)
-        matrix[:n_in, :n_out] = parameters[at : at + n_in * n_out].reshape(n_out, n_in).T
-        at += n_in * n_out
-        matrix[n_in, :n_out] = parameters[at : at + n_out]
-        at += n_out
-        parts.append(matrix.ravel())
-    return np.concatenate(parts)
-
-
-def _sides(layers: Layers, shape: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
-    """Return for each layer its inputs and outputs, and the rows and columns of its matrix as padded."""
-    sizes = layers.sizes
-    columns = (*shape[1:], 1)
-    return list(zip(sizes[:-1], sizes[1:], shape, columns, strict=True))
-
-
-def _padded(size: int) -> int:
-    """Return the next power of two, 16 at least: what matrix instructions take."""
-    return max(16, 1 << (size - 1).bit_length())
-
-
-def _with_one(array: NDArray[Any], columns: int) -> NDArray[np.float32]:
-    wide = np.zeros((len(array), columns), np.float32)
-    wide[:, : array.shape[1]] = array
-    wide[:, array.shape[1]] = 1.0
-    return wide
+    return np.concatenate(found)

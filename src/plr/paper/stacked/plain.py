@@ -1,4 +1,10 @@
-"""A stack trained by batched tensor operations: runs wherever PyTorch does, and the fused kernel is checked by it."""
+"""A stack trained by batched tensor operations: runs wherever PyTorch does, and the fused kernel is checked by it.
+
+The formula, for tensors of shape (fits, rows, candidates) with a weighting and a loss of its own for each fit, is what
+`plr.weighting._formula` computes for one row, with equal priors and Student's t as the posterior's noise, but in
+float32: with a large beta2 the shares of candidates that are nearly equally far are off by some percent. Scores and
+losses are the ``torch_score`` and ``torch_value`` of the weightings and losses themselves.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +13,20 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from plr.paper.stacked.fits import IDENTITY, RULES
-from plr.paper.stacked.formula import POSTERIOR, MethodCodes, evidence, row_terms
+from plr.paper.stacked.fits import FUSED_WEIGHTINGS, IDENTITY, RULES
 from plr.paper.stacked.packing import Stack, State
+from plr.torch.shares import raw_shares
+from plr.weighting import Posterior
+from plr.weighting.families import NOISES
 
-__all__ = ["forward", "train_epochs"]
+__all__ = ["EPSILON", "MOMENTUM", "SECOND_MOMENTUM", "STUDENT", "train_epochs"]
+
+STUDENT = NOISES["student"]
 
 # Decay rates of Adam's moments, and what keeps its division finite.
 MOMENTUM, SECOND_MOMENTUM, EPSILON = 0.9, 0.999, 1e-8
+
+_POSTERIOR = FUSED_WEIGHTINGS.index(Posterior)
 
 
 def train_epochs(stack: Stack, state: State, orders: Tensor, epoch: int, batch_size: int, degrees: float) -> None:
@@ -27,36 +39,10 @@ def train_epochs(stack: Stack, state: State, orders: Tensor, epoch: int, batch_s
         _validate(stack, state, epoch + number, degrees)
 
 
-def forward(stack: Stack, weights: list[Tensor], x: Tensor) -> list[Tensor]:
-    """Return the units of every layer, the prediction last; ``x`` is (fits, rows, padded features)."""
-    units = [x]
-    for place, matrix in enumerate(weights):
-        x = x @ matrix
-        if place < len(weights) - 1:
-            code = stack.column(f"activation{place + 1}")[:, None, None]
-            x = torch.where(code == IDENTITY, x, x.clamp_min(0.0))
-            # The unit that is always one.
-            x[..., stack.layers.hidden[place]] = 1.0
-        units.append(x)
-    return units
-
-
-def matrices(stack: Stack, parameters: Tensor) -> list[Tensor]:
-    """Return views of flat parameters, of shape (fits, padded parameters), as each layer's matrix."""
-    found = []
-    at = 0
-    for rows, columns in zip(stack.shape, (*stack.shape[1:], 1), strict=True):
-        found.append(parameters[:, at : at + rows * columns].view(-1, rows, columns))
-        at += rows * columns
-    return found
-
-
 def _train_epoch(stack: Stack, state: State, order: Tensor, epoch: int, batch_size: int) -> None:
     rows = stack.column("rows")
     steps = (rows + batch_size - 1) // batch_size
-    method = _method(stack)
-    weights = matrices(stack, state.parameters)
-    total = torch.zeros(stack.fits, dtype=torch.float64, device=order.device)
+    total = torch.zeros_like(rows, dtype=torch.float64)
     spread = torch.zeros_like(total)
     position = torch.arange(batch_size, device=order.device)
     for step in range(int(steps.max())):
@@ -66,29 +52,32 @@ def _train_epoch(stack: Stack, state: State, order: Tensor, epoch: int, batch_si
         values = _labels(stack, "targets", "width", at)
         # A row that is not there costs nothing; a candidate for it keeps the softmax a number.
         values[..., 0] = torch.where(taken, values[..., 0], 0.0)
-        units = forward(stack, weights, stack.table[stack.column("features")[:, None] + at])
-        terms = row_terms(method, units[-1][..., 0], values, state.scales[:, 0])
         count = taken.sum(dim=1)
-        slope = torch.where(taken, terms.slope, 0.0) / count.clamp_min(1)[:, None]
-        gradient = _backward(stack, weights, units, slope[..., None])
+        parameters = state.parameters.detach().requires_grad_()
+        prediction = _predict(stack, parameters, stack.table[stack.column("features")[:, None] + at])
+        row_loss, row_spread = _row_terms(stack, prediction, values, state.scales[:, 0])
+        loss = torch.where(taken, row_loss, 0.0).sum(dim=1)
+        (gradient,) = torch.autograd.grad((loss / count.clamp_min(1)).sum(), parameters)
         _step(stack, state, gradient, epoch * steps + step + 1, count > 0)
-        total += torch.where(taken, terms.loss, 0.0).sum(dim=1)
-        spread += torch.where(taken, terms.spread, 0.0).sum(dim=1)
+        total += loss.detach()
+        spread += torch.where(taken, row_spread, 0.0).sum(dim=1)
     state.loss[:, epoch] = (total / rows).float()
     learned = torch.maximum((spread / rows).sqrt().float(), stack.number("lowest_scale"))
-    state.scales[:, 0] = torch.where(stack.column("weighting") == POSTERIOR, learned, state.scales[:, 0])
+    state.scales[:, 0] = torch.where(stack.column("weighting") == _POSTERIOR, learned, state.scales[:, 0])
 
 
-def _backward(stack: Stack, weights: list[Tensor], units: list[Tensor], delta: Tensor) -> Tensor:
-    parts = []
-    for place in range(len(weights) - 1, -1, -1):
-        parts.append((units[place].mT @ delta).flatten(start_dim=1))
-        if place > 0:
-            delta = delta @ weights[place].mT
-            code = stack.column(f"activation{place}")[:, None, None]
-            delta = torch.where((code == IDENTITY) | (units[place] > 0.0), delta, 0.0)
-            delta[..., stack.layers.hidden[place - 1]] = 0.0
-    return torch.cat(parts[::-1], dim=1)
+def _predict(stack: Stack, parameters: Tensor, x: Tensor) -> Tensor:
+    """Return what each network predicts for rows of its own; ``x`` is (fits, rows, padded features)."""
+    at = 0
+    for place, (rows, columns) in enumerate(zip(stack.shape, (*stack.shape[1:], 1), strict=True)):
+        x = x @ parameters[:, at : at + rows * columns].unflatten(1, (rows, columns))
+        at += rows * columns
+        if place < len(stack.layers.hidden):
+            code = stack.column(f"activation{place + 1}")[:, None, None]
+            x = torch.where(code == IDENTITY, x, x.relu())
+            # The unit that is always one.
+            x[..., stack.layers.hidden[place]] = 1.0
+    return x[..., 0]
 
 
 def _step(stack: Stack, state: State, gradient: Tensor, step: Tensor, active: Tensor) -> None:
@@ -108,44 +97,37 @@ def _step(stack: Stack, state: State, gradient: Tensor, step: Tensor, active: Te
 def _validate(stack: Stack, state: State, epoch: int, degrees: float) -> None:
     """Score every network on its validation rows, and remember those that are the best so far."""
     rows = stack.column("validation_rows")
-    own, spread, truth = (torch.zeros(stack.fits, dtype=torch.float64, device=rows.device) for _ in range(3))
-    method = _method(stack)
+    own, spread, truth, found = (torch.zeros_like(rows, dtype=torch.float64) for _ in range(4))
     for at, taken, prediction in _validation_blocks(stack, state):
-        terms = row_terms(method, prediction, _labels(stack, "own", "own_width", at), state.scales[:, 0])
-        _, row_spread = evidence(
-            degrees, prediction, _labels(stack, "candidates", "candidates_width", at), state.scales[:, 1]
-        )
+        row_loss, _ = _row_terms(stack, prediction, _labels(stack, "own", "own_width", at), state.scales[:, 0])
+        candidates = _labels(stack, "candidates", "candidates_width", at)
+        _, row_spread = _evidence(degrees, prediction, candidates, state.scales[:, 1])
         missed = prediction - stack.labels[stack.column("truth")[:, None] + at]
-        for sums, part in ((own, terms.loss), (spread, row_spread), (truth, missed**2)):
+        for sums, part in ((own, row_loss), (spread, row_spread), (truth, missed**2)):
             sums += torch.where(taken, part, 0.0).sum(dim=1)
     # The scale is carried from epoch to epoch: it follows the network without being solved for anew each time.
     state.scales[:, 1] = torch.maximum((spread / rows).sqrt().float(), stack.number("lowest_scale"))
-    found = torch.zeros_like(own)
     for at, taken, prediction in _validation_blocks(stack, state):
-        part, _ = evidence(
-            degrees, prediction, _labels(stack, "candidates", "candidates_width", at), state.scales[:, 1]
-        )
-        found += torch.where(taken, part, 0.0).sum(dim=1)
+        candidates = _labels(stack, "candidates", "candidates_width", at)
+        evidence, _ = _evidence(degrees, prediction, candidates, state.scales[:, 1])
+        found += torch.where(taken, evidence, 0.0).sum(dim=1)
     scores = torch.stack([own / rows, -found / rows, truth / rows], dim=1).float()
     state.scores[:, epoch] = scores
     better = scores < state.best_score
     state.best_score.copy_(torch.where(better, scores, state.best_score))
     state.best_epoch.copy_(torch.where(better, epoch, state.best_epoch))
     for rule in range(RULES):
-        some = better[:, rule, None]
-        state.best[:, rule] = torch.where(some, state.parameters, state.best[:, rule])
+        state.best[:, rule] = torch.where(better[:, rule, None], state.parameters, state.best[:, rule])
 
 
 def _validation_blocks(stack: Stack, state: State, size: int = 512) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield some validation rows of each fit at a time: their numbers, which are there, and the predictions."""
     rows = stack.column("validation_rows")
-    weights = matrices(stack, state.parameters)
-    for begin in range(0, int(rows.max()), size):
-        place = torch.arange(begin, min(begin + size, int(rows.max())), device=rows.device)
+    for place in torch.arange(int(rows.max()), device=rows.device).split(size):
         taken = place < rows[:, None]
         at = place.expand_as(taken).where(taken, 0)
         x = stack.table[stack.column("validation_features")[:, None] + at]
-        yield at, taken, forward(stack, weights, x)[-1][..., 0]
+        yield at, taken, _predict(stack, state.parameters, x)
 
 
 def _labels(stack: Stack, name: str, width: str, at: Tensor) -> Tensor:
@@ -157,7 +139,62 @@ def _labels(stack: Stack, name: str, width: str, at: Tensor) -> Tensor:
     return torch.where(there, stack.labels[index.where(there, 0)], torch.nan)
 
 
-def _method(stack: Stack) -> MethodCodes:
-    columns = [stack.column(name) for name in ("weighting", "loss")]
-    numbers = [stack.number(name) for name in ("first", "second", "delta")]
-    return MethodCodes(stack.weightings, stack.losses, *(part[:, None, None] for part in (*columns, *numbers)))
+def _row_terms(stack: Stack, prediction: Tensor, values: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Weigh every row's candidates; return the row's loss, and its part in the posterior's next noise scale.
+
+    Parameters
+    ----------
+    stack : Stack
+    prediction : Tensor of shape (fits, rows)
+    values : Tensor of shape (fits, rows, candidates), NaN where absent
+    scale : Tensor of shape (fits,)
+        Noise scale of the posterior.
+    """
+    first, second, delta = (stack.number(name)[:, None, None] for name in ("first", "second", "delta"))
+    loss_codes, codes = (stack.column(name)[:, None, None] for name in ("loss", "weighting"))
+    present = ~torch.isnan(values)
+    near, scale = prediction[..., None].expand_as(values), scale[:, None, None]
+    values = torch.where(present, values, near.detach())
+    costs = torch.zeros_like(values)
+    for code, loss in stack.losses.items():
+        found = loss.torch_value(near, values, *(delta,)[: len(loss.encode())])
+        costs = torch.where(loss_codes == code, found, costs)
+    # No gradient passes through the weights.
+    near = near.detach()
+    takes_all = torch.zeros_like(codes, dtype=torch.bool)
+    scores = torch.zeros_like(values)
+    for code, weighting in stack.weightings.items():
+        if code == _POSTERIOR:
+            found = STUDENT.torch_log_density((near - values) / scale, first)
+        else:
+            numbers = (first, second)[: len(weighting.encode().numbers)]
+            found = weighting.torch_score(near, values, costs.detach(), *numbers)
+        scores = torch.where(codes == code, found, scores)
+        takes_all |= (codes == code) & weighting.takes_all
+    share, _ = raw_shares(scores, present, takes_all=takes_all)
+    share = share / share.sum(dim=-1, keepdim=True)
+    spread = torch.zeros_like(near[..., 0])
+    if _POSTERIOR in stack.weightings:
+        spread = (share * STUDENT.torch_spread(near - values, scale, first)).sum(dim=-1)
+    return (share * costs).sum(dim=-1), spread
+
+
+def _evidence(degrees: float, prediction: Tensor, values: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row's log evidence under Student's t and its part in the next scale.
+
+    Parameters
+    ----------
+    degrees : float
+    prediction : Tensor of shape (fits, rows)
+    values : Tensor of shape (fits, rows, candidates), NaN where absent
+    scale : Tensor of shape (fits,)
+    """
+    present = ~torch.isnan(values)
+    residual = torch.where(present, prediction[..., None] - values, 0.0)
+    scores = STUDENT.torch_log_density(residual / scale[:, None, None], degrees)
+    scores = torch.where(present, scores, -torch.inf)
+    total = torch.logsumexp(scores, dim=-1)
+    share = torch.where(present, torch.exp(scores - total[..., None]), 0.0)
+    spread = (share * STUDENT.torch_spread(residual, scale[:, None, None], degrees)).sum(dim=-1)
+    constant = STUDENT.log_constant(degrees) - torch.log(scale)[:, None]
+    return total - torch.log(present.sum(dim=-1)) + constant, spread

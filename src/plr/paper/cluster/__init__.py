@@ -1,1 +1,0 @@
-"""The grid of a benchmark on a Ray cluster."""
