@@ -70,13 +70,13 @@ def test_large_offsets_cost_no_digits():
 
 def test_chosen_rows_come_back_with_their_numbers(mixed):
     reading, _, S, _ = mixed
-    choice = choose_rows(6_000, seed=0)
-    assert (len(choice.held), len(choice.sample)) == (600, 5_400)
-    assert not set(choice.held) & set(choice.sample)
-    found = survey(reading.rows(), choice.held)
+    held, sample = choose_rows(6_000, seed=0)
+    assert (len(held), len(sample)) == (600, 5_400)
+    assert not set(held) & set(sample)
+    found = survey(reading.rows(), held)
     index = np.concatenate([part.index for part in found.chosen])
-    assert (index == choice.held).all()
-    assert CandidateSets.concatenate([part.S for part in found.chosen]) == S[choice.held]
+    assert (index == held).all()
+    assert CandidateSets.concatenate([part.S for part in found.chosen]) == S[held]
     with pytest.raises(CandidateError, match="needs at least 20"):
         choose_rows(19, seed=0)
 

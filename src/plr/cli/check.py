@@ -59,7 +59,7 @@ def check_table(
     from plr.sources.folder import open_source
     from plr.tables.fitting import tell_columns
     from plr.tables.roles import read_roles
-    from plr.tables.rows import place_in, take_with_candidates
+    from plr.tables.rows import take_with_candidates
 
     front = terminal()
     source = open_source(data)
@@ -69,7 +69,7 @@ def check_table(
         note(f"Looked at a sample: {table.num_rows:,} of {source.rows:,} rows, from all over the folder.")
     roles = read_roles(table, source, asked, front)
     table, sets, place = take_with_candidates(
-        table, roles.target, source, place_in(source, numbers), roles.prior, drop_empty=drop_empty, front=front
+        table, roles.target, source, numbers, roles.prior, drop_empty=drop_empty, front=front
     )
     features = learn_features(table, roles.aside, source)
     tell_columns(features, front)

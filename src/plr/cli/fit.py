@@ -472,7 +472,7 @@ def _set_epochs(regressor: PartialLabelRegressor, folder: Folder) -> None:
     from plr.cli.common import note
     from plr.learners import Module
     from plr.learners.module.settings import check_settings
-    from plr.streaming.fitting import stream_epochs
+    from plr.streaming.folder_fit import stream_epochs
 
     epochs = stream_epochs(None, folder.rows, check_settings(cast(Module, regressor.learner)).batch_size)
     regressor.set_params(learner__epochs=epochs)

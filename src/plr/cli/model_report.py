@@ -144,7 +144,7 @@ def _about_table(
     from plr.sources.recipe import read_recipe
     from plr.sources.source import TableSource
     from plr.tables.roles import check_columns
-    from plr.tables.rows import RowReader, place_in, read_some_truths, take_with_candidates
+    from plr.tables.rows import RowReader, read_some_truths, take_with_candidates
 
     if data.expanduser().is_dir():
         raise ParameterError(
@@ -162,9 +162,7 @@ def _about_table(
         raise ParameterError(f"The column {name!r} is named by --truth and by --target; it can be only one.")
     shares = trained.prior_columns(source, prior, target, front)
     truths = None if name is None else read_some_truths(table, name, source)
-    table, sets, place = take_with_candidates(
-        table, columns, source, place_in(source, 0), shares, drop_empty=True, front=front
-    )
+    table, sets, place = take_with_candidates(table, columns, source, 0, shares, drop_empty=True, front=front)
     if truths is not None and sets.kept is not None:
         truths = truths[sets.kept]
     reader = RowReader(trained, source, [*columns, *shares, *([name] if name else [])])

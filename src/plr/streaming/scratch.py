@@ -18,7 +18,7 @@ from plr.errors import DataError
 
 __all__ = ["BusyError", "Scratch", "read_state", "write_state"]
 
-_IDENTITY, _PROGRESS = "training.json", "progress.npz"
+_IDENTITY = "training.json"
 # Settings that a message names.
 _NAMED = 3
 
@@ -74,14 +74,6 @@ class Scratch:
     def is_begun(self) -> bool:
         """Whether there is something to resume from."""
         return any(self.path.glob("part-*.json"))
-
-    def save(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Save the state of the training, in place of an earlier one."""
-        write_state(self.path / _PROGRESS, state)
-
-    def load(self) -> dict[str, NDArray[Any]] | None:
-        """Return the state that was saved; None where there is none."""
-        return read_state(self.path / _PROGRESS)
 
     def remove(self) -> None:
         """Remove the folder and all that is in it."""

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from plr.columns.candidates import read_sets
 from plr.columns.targets import read_target
 from plr.errors import DataError, EmptySetError, ParameterError
 from plr.label_matching import Precision, precision_of
@@ -18,7 +19,7 @@ from plr.streaming.ahead import ahead
 from plr.tables.front_end import FrontEnd
 from plr.tables.roles import check_columns, split_columns
 from plr.tables.row_digests import SeenRows
-from plr.tables.rows import RowReader, place_in, read_sets
+from plr.tables.rows import RowReader, place_in
 
 if TYPE_CHECKING:
     from plr.candidates import CandidateSets
@@ -123,7 +124,7 @@ class _Comparison:
             return
         place = place_in(self._source, numbers)
         X = self._reader.read(table, place)
-        sets = read_sets(table, self._target, self._source, place, self._prior) if self._target else None
+        sets = read_sets(table, self._target, self._source, numbers, self._prior) if self._target else None
         prediction, relative = self._judge(X, sets)
         self._errors.add(prediction, y, numbers=numbers)
         calibration = self._regressor.calibration_

@@ -20,8 +20,7 @@ from plr.sources.folder import Folder, open_source
 from plr.sources.recipe import with_recipe
 from plr.sources.source import File, Source
 from plr.streaming.generate_candidates import plan_generation
-from plr.streaming.mapping import Piece
-from plr.streaming.writing import is_folder_output
+from plr.streaming.outputs import Piece, is_folder_output
 from plr.tables.front_end import PYTHON, FrontEnd
 from plr.tables.roles import check_columns
 from plr.tables.rows import place_in
@@ -81,12 +80,12 @@ def generate_table(
     else:
 
         def pieces(files: Sequence[File]) -> Generator[Piece]:
-            for first, table in source.batches(None, files):
+            for _, table in source.batches(None, files):
                 y = _labels(table, target, source)
                 sets = make_candidates(y, X=_features(table, target, settings["mechanism"]), **settings)
                 table = table.set_column(table.column_names.index(target), target, sets.to_arrow())
                 table = table if truth_column is None else table.append_column(truth_column, [y])
-                yield Piece(first, table, {"candidates": len(sets.values)})
+                yield Piece(table, {"candidates": len(sets.values)})
 
     schema = pa.schema([*source.schema, *truth], metadata=source.schema.metadata)
     schema = schema.set(schema.get_field_index(target), pa.field(target, pa.list_(pa.float64())))

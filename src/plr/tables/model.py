@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr._parameters import check_integer
+from plr.columns.candidates import read_sets
 from plr.columns.features import Features
 from plr.errors import EmptySetError, NotFittedError, ParameterError, unknown_name
 from plr.persistence import save_model
@@ -30,7 +31,7 @@ from plr.tables.identification_columns import (
 )
 from plr.tables.roles import check_columns, split_columns
 from plr.tables.row_digests import table_digest
-from plr.tables.rows import RowReader, place_in, read_sets
+from plr.tables.rows import RowReader, place_in
 from plr.tables.writing import Done, TableOutput, digest_of, what_is_read
 
 if TYPE_CHECKING:
@@ -593,7 +594,7 @@ class _Identifying:
 
     def __call__(self, batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
         table, place = batch.table, place_in(self._source, batch.first)
-        sets = read_sets(table, self.target, self._source, place, self.prior)
+        sets = read_sets(table, self.target, self._source, batch.first, self.prior)
         counts: dict[str, float] = {"without": table.num_rows - len(sets)}
         found = None
         if len(sets):

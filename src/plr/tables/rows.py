@@ -10,21 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from plr.columns.candidates import read_candidates
+from plr.columns.candidates import read_sets
 from plr.columns.features import check_present
 from plr.columns.kinds import Column, Mended, plain, settled, to_category, to_numbers
 from plr.columns.targets import read_target
-from plr.errors import CandidateError, DataError, EmptySetError, FeatureError, PriorError
+from plr.errors import DataError, EmptySetError, FeatureError
 from plr.learners import Module
 from plr.sources.source import Batch, Source
-from plr.streaming.sets import read_sets_at
 from plr.tables.front_end import PYTHON, FrontEnd, listed
 
 if TYPE_CHECKING:
     from plr.candidates import CandidateSets
     from plr.tables.model import TableModel
 
-__all__ = ["RowReader", "place_in", "read_sets", "read_some_truths", "take_with_candidates"]
+__all__ = ["RowReader", "place_in", "read_some_truths", "take_with_candidates"]
 
 # How texts are written, where training did not tell, is told from so many rows of a source in batches.
 _LOOKED_AT = 10_000
@@ -39,30 +38,18 @@ def place_in(source: Source, numbers: NDArray[np.int64] | int) -> Place:
     return lambda row: source.place(int(numbers[row]))
 
 
-def read_sets(
-    table: pa.Table, columns: Sequence[str], source: Source, place: Place, prior: Sequence[str] = ()
-) -> CandidateSets:
-    """Return the candidate sets of some rows; those without a candidate are left out, as ``kept`` then says."""
-    if table.num_rows < source.rows:
-        return read_sets_at(table, columns, source.path, place, prior)
-    try:
-        return read_candidates(table, columns, prior=prior, empty="drop")
-    except (CandidateError, PriorError) as error:
-        raise type(error)(f"{source}: {error}") from error
-
-
 def take_with_candidates(
     table: pa.Table,
     columns: Sequence[str],
     source: Source,
-    place: Place,
+    numbers: NDArray[np.int64] | int,
     prior: Sequence[str] = (),
     *,
     drop_empty: bool,
     front: FrontEnd = PYTHON,
 ) -> tuple[pa.Table, CandidateSets, Place]:
     """Return the rows that have candidates, their sets, and what says where each is; others are an error, or told."""
-    sets = read_sets(table, columns, source, place, prior)
+    sets, place = read_sets(table, columns, source, numbers, prior), place_in(source, numbers)
     if sets.kept is None:
         return table, sets, place
     names = ", ".join(map(repr, columns))

@@ -19,8 +19,7 @@ from plr.sources.recipe import with_recipe
 from plr.sources.source import Batch, File, Source, TableSource
 from plr.streaming.ahead import ahead
 from plr.streaming.formats import AS_WRITTEN, TableFile
-from plr.streaming.mapping import Made, Piece, made_of, sum_counts, write_pieces
-from plr.streaming.writing import is_folder_output, open_output
+from plr.streaming.outputs import Piece, is_folder_output, made_of, open_output, sum_counts, write_pieces
 from plr.tables.front_end import PYTHON, FrontEnd
 
 __all__ = ["Done", "NewColumns", "TableOutput", "check_output", "digest_of", "what_is_read", "write_table"]
@@ -189,9 +188,9 @@ class TableOutput:
     def map(self, what: str, columns: NewColumns) -> Done:
         """Make the new columns of all batches, with what is counted on the way, and write them."""
 
-        def make(batch: Batch) -> Made:
+        def make(batch: Batch) -> Piece:
             new, counts = columns(batch)
-            return Made(self.with_columns(batch, new), counts)
+            return Piece(self.with_columns(batch, new), counts)
 
         return self.write(what, made_of(self.source, make))
 
@@ -237,7 +236,7 @@ class TableOutput:
         whole = TableSource(table, self.source.path)
         output = open_output(self.out, whole, {}, sys.stdout.buffer)
         sys.stdout.flush()
-        write_pieces(whole, made_of(whole, lambda batch: Made(batch.table, {})), self.schema, output)
+        write_pieces(whole, made_of(whole, lambda batch: Piece(batch.table, {})), self.schema, output)
 
 
 def digest_of(path: Path) -> str:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plr.sources.folder import Folder
 from plr.sources.source import File
 from plr.streaming.ahead import ahead
-from plr.streaming.engine import Engine
-from plr.streaming.preparation import Choice, Preparation
-from plr.streaming.rows import FolderRows, Reading
+from plr.streaming.engine import Count, Engine, Progress
+from plr.streaming.folder_rows import FolderRows, Reading
+from plr.streaming.preparation import Preparation
 from plr.streaming.shuffled import CopyShape, ShuffledCopy, plan_shape, space_for, write_part
 from plr.streaming.survey import Survey, survey
 
 __all__ = ["Working", "copy_folder", "silent", "survey_folder"]
 
-Working = Callable[[str], AbstractContextManager[Callable[[int, int, float], object]]]
+Working = Callable[[str], AbstractContextManager[Progress]]
 """Given the name of a stage, a context manager that gives what is called with ``(done, in all, loss)``."""
 
 # Files are worked on together until they have so many rows, or so large a share of all.
@@ -29,21 +30,18 @@ _ROWS_TOGETHER, _MOST_PARTS = 1_000_000, 256
 
 
 @contextmanager
-def silent(_: str) -> Iterator[Callable[[int, int, float], object]]:
+def silent(_: str) -> Iterator[Progress]:
     """Report no progress."""
     yield lambda *_: None
 
 
-def survey_folder(reading: Reading, choice: Choice, engine: Engine, working: Working) -> Survey:
-    """Look at every row once."""
+def survey_folder(reading: Reading, choose: NDArray[np.int64], engine: Engine, working: Working) -> Survey:
+    """Look at every row once, and keep those that are chosen by their numbers."""
     found = Survey()
     with working("Looking through all rows") as tell:
-        count = _Counter(tell, reading.folder.rows)
-        look = partial(_survey_files, reading, choice, count if engine.local else None)
-        for part in engine.map(look, _file_parts(reading.folder)):
+        look = partial(_survey_files, reading, choose)
+        for part in engine.map(look, _file_parts(reading.folder), _counter(tell, reading.folder.rows)):
             found.add(part)
-            if not engine.local:
-                count(part.rows + part.left_out)
     return found
 
 
@@ -57,10 +55,10 @@ def copy_folder(
     working: Working,
 ) -> tuple[ShuffledCopy, int]:
     """Write the shuffled copy into a folder, unless it is there; return it, and about how many bytes it takes."""
-    present = {"prior": found.has_prior, "log_q": ready.density is not None, "start": ready.start is not None}
+    present = {"prior": found.has_prior, "log_q": ready.density is not None, "start": ready.mixture is not None}
     shape, size = plan_shape(
         found.rows,
-        len(np.atleast_1d(ready.encoding.scaling.scale)),
+        ready.encoding.width,
         ready.dtype,
         found.candidates / found.rows,
         lanes=engine.lanes,
@@ -72,25 +70,21 @@ def copy_folder(
         return ShuffledCopy(folder), size
     space_for(folder, size)
     with working("Writing a shuffled copy") as tell:
-        count = _Counter(tell, reading.folder.rows)
-        write = partial(_copy_files, reading, ready, shape, folder, count if engine.local else None)
-        runs = []
-        for part in engine.map(write, list(enumerate(_file_parts(reading.folder)))):
-            runs += part
-            if not engine.local:
-                count(sum(run["rows"] for run in part))
+        write = partial(_copy_files, reading, ready, shape, folder)
+        parts = list(enumerate(_file_parts(reading.folder)))
+        runs = [run for part in engine.map(write, parts, _counter(tell, reading.folder.rows)) for run in part]
         return ShuffledCopy.complete(folder, shape, runs), size
 
 
-class _Counter:
-    """Adds up rows, and reports how many there have been."""
+def _counter(tell: Progress, total: int) -> Count:
+    seen = 0
 
-    def __init__(self, tell: Callable[[int, int, float], object], total: int) -> None:
-        self._tell, self._total, self._seen = tell, total, 0
+    def count(rows: int) -> None:
+        nonlocal seen
+        seen += rows
+        tell(seen, total, np.nan)
 
-    def __call__(self, rows: int) -> None:
-        self._seen += rows
-        self._tell(self._seen, self._total, np.nan)
+    return count
 
 
 def _file_parts(folder: Folder) -> list[list[File]]:
@@ -106,8 +100,8 @@ def _file_parts(folder: Folder) -> list[list[File]]:
     return parts
 
 
-def _survey_files(reading: Reading, choice: Choice, count: _Counter | None, files: Sequence[File]) -> Survey:
-    return survey(_counted(reading.rows(files), count), choice.every)
+def _survey_files(reading: Reading, choose: NDArray[np.int64], files: Sequence[File], count: Count) -> Survey:
+    return survey(_counted(reading.rows(files), count), choose)
 
 
 def _copy_files(
@@ -115,16 +109,15 @@ def _copy_files(
     ready: Preparation,
     shape: CopyShape,
     folder: Path,
-    count: _Counter | None,
     part: tuple[int, Sequence[File]],
+    count: Count,
 ) -> list[dict[str, Any]]:
     number, files = part
     rows = (ready.training(batch) for batch in _counted(ahead(reading.rows(files)), count) if len(batch.index))
     return write_part(folder, number, shape, rows)
 
 
-def _counted(rows: Iterable[FolderRows], count: _Counter | None) -> Iterator[FolderRows]:
+def _counted(rows: Iterator[FolderRows], count: Count) -> Iterator[FolderRows]:
     for part in rows:
         yield part
-        if count is not None:
-            count(len(part.index) + part.left_out)
+        count(len(part.index) + part.left_out)
