@@ -13,7 +13,7 @@ import pytest
 
 from plr.cli import main
 from plr.sources import files
-from plr.sources.files import read_table
+from support.tables import read_table
 
 ROWS = "".join(f"{i},{i % 7},{i * 2}|{i * 3 + 1}\n" for i in range(1, 41))
 GOOD = f"a,b,y\n{ROWS}"

@@ -141,8 +141,8 @@ def _about_table(
     from plr.cli.common import note, terminal
     from plr.errors import ParameterError
     from plr.report.rows import make_rows
+    from plr.sources.files import read_file
     from plr.sources.recipe import read_recipe
-    from plr.sources.source import TableSource
     from plr.tables.roles import check_columns
     from plr.tables.rows import RowReader, read_some_truths, take_with_candidates
 
@@ -151,7 +151,7 @@ def _about_table(
             f"{data} is a folder, and the page of a model is about one table; give one file, such as one of its own."
         )
     front = terminal()
-    source = TableSource.read(data)
+    source = read_file(data)
     table = source.table
     columns = trained.target_columns(source, target, front)
     if truth is not None:

@@ -11,12 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import plr
 from plr._checks import check_seed
@@ -31,15 +33,17 @@ from plr.learners.starts import DensityStart, choose_start
 from plr.noise import fit_noise
 from plr.preprocessing.scaling import label_scale
 from plr.regressor import PartialLabelRegressor
-from plr.streaming.engine import Engine, LocalEngine, Progress
-from plr.streaming.folder_rows import Reading
+from plr.sources.folder import Folder
+from plr.sources.source import File
+from plr.streaming.ahead import ahead
+from plr.streaming.engine import Count, Engine, LocalEngine, Progress
+from plr.streaming.folder_rows import FolderRows, Reading
 from plr.streaming.linear_training import solve_in_passes
 from plr.streaming.network_training import NetworkJob
-from plr.streaming.passes import Working, copy_folder, silent, survey_folder
 from plr.streaming.preparation import Preparation, choose_rows, prepare
 from plr.streaming.scratch import Scratch
-from plr.streaming.shuffled import ShuffledCopy
-from plr.streaming.survey import Survey, matrix
+from plr.streaming.shuffled import ShuffledCopy, plan_shape, space_for, write_part
+from plr.streaming.survey import Survey, matrix, survey
 from plr.training import resolve_parts
 from plr.weighting import Posterior
 from plr.weighting.rule import Rule
@@ -53,6 +57,11 @@ STREAMED = ("linear", "mlp", "module")
 _AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 100_000, 2, 20
 # However large a share of the rows is to judge epochs.
 _MOST_HELD = 100_000
+# Files are worked on together until they have so many rows, or so large a share of all.
+_ROWS_TOGETHER, _MOST_PARTS = 1_000_000, 256
+
+Working = Callable[[str], AbstractContextManager[Progress]]
+"""Given the name of a stage, a context manager that gives what is called with ``(done, in all, loss)``."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,12 @@ class FolderFit:
     sample: int
     copied: int
     resumed: bool = False
+
+
+@contextmanager
+def silent(_: str) -> Iterator[Progress]:
+    """Report no progress."""
+    yield lambda *_: None
 
 
 def fit_folder(
@@ -119,7 +134,7 @@ def fit_folder(
     held, sample = choose_rows(rows, seed, _held_rows(learner, rows))
     place = Scratch(scratch, _identity(regressor, reading, engine.lanes, seed))
     try:
-        found = survey_folder(reading, np.sort(np.concatenate([held, sample])), engine, working)
+        found = _survey_folder(reading, np.sort(np.concatenate([held, sample])), engine, working)
         start = choose_start(regressor.start, rule.weighting, learner, found.rows)
         if start is not None and not isinstance(start, DensityStart):
             name = type(start).__name__.removesuffix("Start").lower()
@@ -139,10 +154,11 @@ def fit_folder(
         )
         if isinstance(learner, Module):
             _check_plain(ready)
-        copy, size = copy_folder(ready, reading, found, place.path, engine, seed, working)
+        copy, size = _copy_folder(ready, reading, found, place.path, engine, seed, working)
         with working("Training") as tell:
             if isinstance(learner, Linear):
-                model: Fitted = _solve_linear(learner, rule, ready, copy, seed, tell)
+                solution, report = solve_in_passes(learner, rule, ready.ready(ready.sample), copy, seed, tell)
+                model: Fitted = FittedLinear.unscaled(solution, report, ready.encoding, ready.target)
             else:
                 model = engine.train(_job(learner, rule, ready, found, copy, seed), place.path, tell)
         _assemble(regressor, learner, rule, model, ready, intervals)
@@ -234,11 +250,83 @@ def _check_plain(ready: Preparation) -> None:
         )
 
 
-def _solve_linear(
-    learner: Linear, rule: Rule, ready: Preparation, copy: ShuffledCopy, seed: int, tell: Progress
-) -> FittedLinear:
-    solution, report = solve_in_passes(learner, rule, ready.ready(ready.sample), copy, seed, tell)
-    return FittedLinear.unscaled(solution, report, ready.encoding, ready.target)
+def _survey_folder(reading: Reading, choose: NDArray[np.int64], engine: Engine, working: Working) -> Survey:
+    """Look at every row once, and keep those that are chosen by their numbers."""
+    found = Survey()
+    with working("Looking through all rows") as tell:
+
+        def look(files: Sequence[File], count: Count) -> Survey:
+            return survey(_counted(reading.rows(files), count), choose)
+
+        for part in engine.map(look, _file_parts(reading.folder), _counter(tell, reading.folder.rows)):
+            found.add(part)
+    return found
+
+
+def _copy_folder(
+    ready: Preparation,
+    reading: Reading,
+    found: Survey,
+    folder: Path,
+    engine: Engine,
+    seed: int,
+    working: Working,
+) -> tuple[ShuffledCopy, int]:
+    """Write the shuffled copy into a folder, unless it is there; return it, and about how many bytes it takes."""
+    present = {"prior": found.has_prior, "log_q": ready.density is not None, "start": ready.mixture is not None}
+    shape, size = plan_shape(
+        found.rows,
+        ready.encoding.width,
+        ready.dtype,
+        found.candidates / found.rows,
+        lanes=engine.lanes,
+        seed=seed,
+        weighted=reading.weights is not None,
+        lists=tuple(name for name, there in present.items() if there),
+    )
+    if ShuffledCopy.exists(folder):
+        return ShuffledCopy(folder), size
+    space_for(folder, size)
+    with working("Writing a shuffled copy") as tell:
+
+        def write(part: tuple[int, Sequence[File]], count: Count) -> list[dict[str, Any]]:
+            number, files = part
+            batches = _counted(ahead(reading.rows(files)), count)
+            return write_part(folder, number, shape, (ready.training(batch) for batch in batches if len(batch.index)))
+
+        parts = list(enumerate(_file_parts(reading.folder)))
+        runs = [run for part in engine.map(write, parts, _counter(tell, reading.folder.rows)) for run in part]
+        return ShuffledCopy.complete(folder, shape, runs), size
+
+
+def _counter(tell: Progress, total: int) -> Count:
+    seen = 0
+
+    def count(rows: int) -> None:
+        nonlocal seen
+        seen += rows
+        tell(seen, total, np.nan)
+
+    return count
+
+
+def _file_parts(folder: Folder) -> list[list[File]]:
+    """Divide files into parts that can be worked on apart: neighbours, with enough rows to be worth it."""
+    parts: list[list[File]] = [[]]
+    enough, rows = max(_ROWS_TOGETHER, folder.rows // _MOST_PARTS), 0
+    for file in folder.files:
+        if rows >= enough:
+            parts.append([])
+            rows = 0
+        parts[-1].append(file)
+        rows += file.rows
+    return parts
+
+
+def _counted(rows: Iterator[FolderRows], count: Count) -> Iterator[FolderRows]:
+    for part in rows:
+        yield part
+        count(len(part.index) + part.left_out)
 
 
 def _job(learner: MLP | Module, rule: Rule, ready: Preparation, found: Survey, copy: ShuffledCopy, seed: int) -> Any:

@@ -81,11 +81,8 @@ class CandidateGeneration:
         told: dict[str, Any] = {"block_rows": BLOCK_ROWS, "options": options}
         return told if self.sampled is None else {**told, "sample_rows": self.sampled, "from_sample": list(self.taken)}
 
-    def pieces(self, truth: str | None) -> Callable[[Sequence[File]], Generator[Piece]]:
-        """Return what gives the rows of some files with candidates for labels, and with the truth under a name."""
-        return lambda files: self._pieces(files, truth)
-
-    def _pieces(self, files: Sequence[File], truth: str | None) -> Generator[Piece]:
+    def pieces(self, files: Sequence[File], truth: str | None) -> Generator[Piece]:
+        """Give the rows of some files with candidates for labels, and with the truth under a name."""
         wanted = {number for file in files for number in _numbers(file)}
         # A block may begin in a file whose rows are not asked for.
         read = [file for file in self.folder.files if not wanted.isdisjoint(_numbers(file))]

@@ -23,7 +23,7 @@ from plr.streaming.shuffled import EncodedRows, ShuffledCopy, TrainingOrder, rea
 from plr.threads import one_blas_thread
 from plr.weighting.rule import NOTHING, Rule, row_sums
 
-__all__ = ["LinearSums", "solve_in_passes"]
+__all__ = ["solve_in_passes"]
 
 Floats = NDArray[np.float64]
 
@@ -69,21 +69,29 @@ def solve_in_passes(
         state[SCALE] = report.noise_scale[-1]
     order = TrainingOrder(copy.sizes, 1, 1, seed)
     most, tolerance = min(learner.max_rounds, _MOST_PASSES), max(learner.tol, _SETTLED)
+    penalty = np.diag([*np.full(len(solution) - 1, learner.alpha), 0.0])
     losses: list[float] = []
     scales: list[float] = []
     for done in range(1, most + 1):
-        sums = LinearSums(rule, len(solution))
+        sums = [np.zeros(())] * 4
         for turn, (rows, *_) in ahead(read_rounds(copy, order)):
-            sums.add(rows, solution, state)
+            # One thread, so that sums come out the same whatever number there is.
+            with one_blas_thread():
+                found = _round_sums(rule, rows, solution, state)
+            sums = [before + part for before, part in zip(sums, found, strict=True)]
             if callback is not None:
-                callback((done - 1) * order.rounds + turn.number + 1, most * order.rounds, sums.mean_loss)
-        change = sums.solve(learner.alpha) - solution
+                loss = float(sums[3][0] / sums[3][1]) if sums[3][1] > 0 else np.nan
+                callback((done - 1) * order.rounds + turn.number + 1, most * order.rounds, loss)
+        count = sums[3][1]
+        gram, curved, aims, (loss, _, spread, met) = (part / count for part in sums)
+        with one_blas_thread():
+            change = pseudo_inverse(curved + penalty) @ aims - solution
         solution = solution + change
         if rule.learns_scale:
-            state = rule.next_state(state, *sums.noise)
-        losses.append(sums.mean_loss)
+            state = rule.next_state(state, float(spread), float(met))
+        losses.append(float(loss))
         scales.append(float(state[SCALE]))
-        moved = abs(float(change @ sums.gram @ change)) ** 0.5 / scale
+        moved = abs(float(change @ gram @ change)) ** 0.5 / scale
         settled = len(scales) < 2 or abs(scales[-1] - scales[-2]) <= tolerance * scales[-2]
         if moved <= tolerance and settled:
             break
@@ -97,55 +105,24 @@ def solve_in_passes(
     return solution, Report(len(losses), np.array(losses), np.array(scales if rule.learns_scale else []))
 
 
-class LinearSums:
-    """What all rows add up to in one round."""
+def _round_sums(rule: Rule, rows: EncodedRows, solution: Floats, state: Floats) -> list[Floats]:
+    """Return what some rows add to a round.
 
-    def __init__(self, rule: Rule, size: int) -> None:
-        self._rule = rule
-        self.gram = np.zeros((size, size))
-        """Of the features, each row counted by its weight."""
-        self._weighted = np.zeros((size, size))
-        self._aims = np.zeros(size)
-        self._totals = np.zeros(4)
-
-    @property
-    def mean_loss(self) -> float:
-        """Of the rows so far."""
-        return float(self._totals[0] / self._totals[1]) if self._totals[1] > 0 else np.nan
-
-    @property
-    def noise(self) -> tuple[float, float]:
-        """The mean spread of the rows, and the mean sum of their weights."""
-        return float(self._totals[2] / self._totals[1]), float(self._totals[3] / self._totals[1])
-
-    def add(self, rows: EncodedRows, solution: Floats, state: Floats) -> None:
-        """Add some rows."""
-        rule, S = self._rule, rows.S
-        weight = np.ones(len(S)) if rows.weight is None else rows.weight
-        # One thread, so that sums come out the same whatever number there is.
-        with one_blas_thread():
-            design = np.column_stack([rows.features, np.ones(len(S))])
-            prediction = design @ solution
-            found = rule.evaluate(prediction, S, state, NOTHING if rows.log_q is None else rows.log_q)
-            met = row_sums(found.weights, S) if rule.may_miss else np.ones(len(S))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                aim = np.where(met > 0, prediction - found.gradient / found.hessian, prediction)
-            if not np.isfinite(aim).all():
-                raise DivergenceError("The loss's derivative or curvature is not finite, or the curvature is 0.")
-            self.gram += (design * weight[:, None]).T @ design
-            weighted = design * (weight * found.hessian / 2)[:, None]
-            self._weighted += weighted.T @ design
-            self._aims += weighted.T @ aim
-            spread = rule.spread(prediction, S, state, found.weights) if rule.learns_scale else np.zeros(len(S))
-            self._totals += weight @ np.column_stack([found.loss, np.ones(len(S)), spread, met])
-
-    def solve(self, alpha: float) -> Floats:
-        """Return the solution of the round, and leave the mean of the features' products in ``gram``."""
-        count = self._totals[1]
-        penalty = np.full(len(self._aims), alpha)
-        penalty[-1] = 0.0
-        self.gram /= count
-        with one_blas_thread():
-            inverse = pseudo_inverse(self._weighted / count + np.diag(penalty))
-            solution: Floats = inverse @ self._aims / count
-        return solution
+    The products of their features, counted by weight; the same counted by curvature; those of features and aims; and
+    the rows' losses, weights, spreads and sums of candidates' weights.
+    """
+    S = rows.S
+    weight = np.ones(len(S)) if rows.weight is None else rows.weight
+    design = np.column_stack([rows.features, np.ones(len(S))])
+    prediction = design @ solution
+    found = rule.evaluate(prediction, S, state, NOTHING if rows.log_q is None else rows.log_q)
+    met = row_sums(found.weights, S) if rule.may_miss else np.ones(len(S))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        aim = np.where(met > 0, prediction - found.gradient / found.hessian, prediction)
+    if not np.isfinite(aim).all():
+        raise DivergenceError("The loss's derivative or curvature is not finite, or the curvature is 0.")
+    spread = rule.spread(prediction, S, state, found.weights) if rule.learns_scale else np.zeros(len(S))
+    weighted = (design * weight[:, None]).T
+    curved = (design * (weight * found.hessian / 2)[:, None]).T
+    totals = weight @ np.column_stack([found.loss, np.ones(len(S)), spread, met])
+    return [weighted @ design, curved @ design, curved @ aim, totals]

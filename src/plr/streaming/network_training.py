@@ -356,9 +356,7 @@ class NetworkJob:
 def _pairwise(totals: Floats) -> Floats:
     """Add the rows of an array as gradients are added, so that several processes get what one does."""
     left = totals.copy()
-    distance = 1
-    while distance < len(left):
-        for lane in range(0, len(left) - distance, 2 * distance):
-            left[lane] += left[lane + distance]
-        distance *= 2
+    while len(left) > 1:
+        left = np.concatenate([left, np.zeros((len(left) % 2, left.shape[1]))])
+        left = left[::2] + left[1::2]
     return left[0]

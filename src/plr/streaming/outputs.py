@@ -7,7 +7,6 @@ import glob
 import json
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -28,8 +27,6 @@ __all__ = [
     "Mirror",
     "Output",
     "Piece",
-    "Written",
-    "check_apart",
     "is_folder_output",
     "made_of",
     "open_output",
@@ -211,8 +208,10 @@ def open_output(out: Path | None, source: Source, made: Mapping[str, Any], stdou
     """
     if out is None:
         return Output(partial(WRITERS["csv"], stdout), stdout)
-    out = out.expanduser()
-    check_apart(out, source.path)
+    out, given = out.expanduser(), source.path.resolve()
+    if given.is_dir() and given in (out.resolve(), *out.resolve().parents):
+        # It would be read as well the next time.
+        raise ParameterError(f"{out} is in the folder that is read, {source}; write somewhere else.")
     if is_folder_output(out):
         return Mirror(out, source, made)
     remove_unfinished(out.parent.glob(f".{glob.escape(out.name)}.*.part"))
@@ -235,13 +234,6 @@ def is_folder_output(out: Path) -> bool:
     return suffix not in FORMATS
 
 
-def check_apart(out: Path, source: Path) -> None:
-    """Refuse an output in the folder that the rows are read from: it would be read as well the next time."""
-    resolved, given = out.resolve(), source.resolve()
-    if given.is_dir() and (resolved == given or given in resolved.parents):
-        raise ParameterError(f"{out} is in the folder that is read, {source}; write somewhere else.")
-
-
 def _read_stamp(path: Path) -> tuple[dict[str, Any] | None, Counts]:
     try:
         metadata = pyarrow.parquet.read_metadata(path).metadata or {}
@@ -252,26 +244,6 @@ def _read_stamp(path: Path) -> tuple[dict[str, Any] | None, Counts]:
     if not isinstance(made, dict) or not isinstance(counts, dict):
         return None, {}
     return made, counts
-
-
-@dataclass(frozen=True)
-class Written:
-    """What was written.
-
-    Attributes
-    ----------
-    rows : int
-        Rows of all files, those among them that were there already.
-    files, skipped : int
-        Input files, and how many of them were there already.
-    counts : dict
-        What was counted on the way, added up over all files.
-    """
-
-    rows: int
-    files: int
-    skipped: int
-    counts: dict[str, float]
 
 
 def made_of(source: Source, make: Callable[[Batch], Piece]) -> Callable[[Sequence[File]], Generator[Piece]]:
@@ -285,8 +257,10 @@ def write_pieces(
     schema: pa.Schema,
     output: Output,
     tell: Callable[[int, int, float], object] | None = None,
-) -> Written:
+) -> tuple[int, dict[str, float]]:
     """Write the rows of all files that are not there already, file after file; all is well, or nothing half-written.
+
+    Return how many files were there already, and what was counted on the way, added up over all files.
 
     Parameters
     ----------
@@ -327,7 +301,7 @@ def write_pieces(
     except BaseException:
         output.abandon()
         raise
-    return Written(source.rows, len(source.files), len(source.files) - len(todo), sum_counts(written))
+    return len(source.files) - len(todo), sum_counts(written)
 
 
 def sum_counts(parts: Iterable[Counts]) -> dict[str, float]:

@@ -274,7 +274,11 @@ class TrainingOrder:
     @property
     def steps(self) -> int:
         """How many steps there are in all epochs."""
-        return self.epochs * sum(len(self.step_rows(chunk)) for chunk in range(len(self.sizes)))
+        return self.epochs * int(self._steps_by_chunk().sum())
+
+    def _steps_by_chunk(self) -> Integers:
+        # A step on a handful of rows would be as large as one on a whole batch, and say little.
+        return np.maximum((self.sizes.max(axis=1) + self.share // 2) // self.share, 1)
 
     def lanes_of(self, number: int, processes: int) -> tuple[int, int]:
         """Return the lanes of one of several processes: from the first to before the second."""
@@ -286,9 +290,7 @@ class TrainingOrder:
 
     def bounds(self, chunk: int) -> Integers:
         """Return where each step of a chunk begins in each lane, and where the last ends: a row for each lane."""
-        sizes = self.sizes[chunk][:, None]
-        # A step on a handful of rows would be as large as one on a whole batch, and say little.
-        steps = max((int(sizes.max()) + self.share // 2) // self.share, 1)
+        steps, sizes = int(self._steps_by_chunk()[chunk]), self.sizes[chunk][:, None]
         return np.concatenate([np.minimum(np.arange(steps) * self.share, sizes), sizes], axis=1)
 
     def turns(self, first: int = 0) -> Iterator[TrainingRound]:
@@ -300,11 +302,6 @@ class TrainingOrder:
                 random = np.random.default_rng(np.random.SeedSequence([self.seed, 0xE90C, epoch]))
                 order = random.permutation(chunks)
             yield TrainingRound(number, epoch, int(order[place]), place == chunks - 1)
-
-    def rows_in_order(self, turn: TrainingRound, lane: int) -> Integers:
-        """Return the order in which a lane's rows are taken in a round."""
-        random = np.random.default_rng(np.random.SeedSequence([self.seed, 0x1A4E, turn.epoch, turn.chunk, lane]))
-        return random.permutation(int(self.sizes[turn.chunk, lane]))
 
 
 def read_rounds(
@@ -320,7 +317,10 @@ def read_rounds(
         if turn.number == last:
             return
         starts = np.concatenate([[0], np.cumsum(order.sizes[turn.chunk, begin:end])]).astype(np.int64)
-        taken = [at + order.rows_in_order(turn, lane) for lane, at in zip(range(begin, end), starts[:-1], strict=True)]
+        taken = []
+        for lane, at in zip(range(begin, end), starts, strict=False):
+            seed = np.random.SeedSequence([order.seed, 0x1A4E, turn.epoch, turn.chunk, lane])
+            taken.append(at + np.random.default_rng(seed).permutation(int(order.sizes[turn.chunk, lane])))
         yield turn, RoundRows(copy.read(turn.chunk, begin, end), np.concatenate(taken), starts)
 
 

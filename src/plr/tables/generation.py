@@ -76,7 +76,10 @@ def generate_table(
             generation = plan_generation(source, target, given, settings["random_state"], tell)
         told = generation.describe()
         made = {**made, **told, "options": {**made["options"], **told["options"]}}
-        pieces = generation.pieces(truth_column)
+
+        def pieces(files: Sequence[File]) -> Generator[Piece]:
+            return generation.pieces(files, truth_column)
+
     else:
 
         def pieces(files: Sequence[File]) -> Generator[Piece]:

@@ -227,9 +227,9 @@ class TableOutput:
         output = open_output(self.out, self.source, self.made, sys.stdout.buffer)
         sys.stdout.flush()
         with self.front.working(what) as tell:
-            found = write_pieces(self.source, pieces, self.schema, output, tell)
+            skipped, counts = write_pieces(self.source, pieces, self.schema, output, tell)
         names = [added.name for added in self.fields]
-        return Done(self.source, self.out, found.rows, names, found.files, found.skipped, found.counts)
+        return Done(self.source, self.out, self.source.rows, names, len(self.source.files), skipped, counts)
 
     def write_one(self, table: pa.Table) -> None:
         """Write one table in place of all rows."""

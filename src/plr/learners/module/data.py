@@ -86,7 +86,8 @@ def padded_batch(
     """Return some rows of all as a batch; ``features`` are those of these rows, everything else that of all."""
     starts = S.offsets[rows]
     sizes = S.offsets[rows + 1] - starts
-    mask = pad_mask(sizes, rows)
+    # One of several processes may have no row of a batch.
+    mask = pad_mask(sizes, rows) if len(rows) else np.zeros((0, 1), dtype=bool)
     places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
 
     def padded(flat: Floats | None) -> Any:
