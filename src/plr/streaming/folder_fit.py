@@ -1,18 +1,18 @@
 """Fit a regressor to a folder whose rows are never all in memory.
 
-1. *Look*: some rows decide what each column is (`Folder.look`).
+1. *Look*: some rows decide what each column is (`Folder.sample`).
 2. *Survey*: one pass checks every row, and adds up what scaling and encoding are learned from. Rows chosen at random
    are kept: some are held out of training, others are a sample for what cannot be learned from sums (a start, an
    estimated density of false labels, a linear model's first solution).
 3. *Copy*: a second pass writes the rows to the disk, encoded and shuffled (`plr.streaming.shuffled`).
 4. *Train*: passes over the copy.
-5. *Judge*: the rows held out say how far true labels are from predictions, and so give noise and intervals.
+5. *Calibrate*: the rows held out say how far true labels are from predictions, and so give noise and intervals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class FolderFit:
         Fitted.
     survey : Survey
     held : int
-        Rows that were held out to judge by.
+        Rows that were held out of training.
     sample : int
         Rows of the sample.
     copied : int
@@ -91,12 +91,6 @@ class FolderFit:
     resumed: bool = False
 
 
-@contextmanager
-def silent(_: str) -> Iterator[Progress]:
-    """Report no progress."""
-    yield lambda *_: None
-
-
 def fit_folder(
     regressor: PartialLabelRegressor,
     reading: Reading,
@@ -104,7 +98,7 @@ def fit_folder(
     *,
     intervals: bool = True,
     engine: Engine | None = None,
-    working: Working = silent,
+    working: Working = lambda _: nullcontext(lambda *_: None),
     save: Callable[[FolderFit], object] | None = None,
 ) -> FolderFit:
     """Fit a regressor to a folder, in an amount of memory that does not depend on the number of rows.
@@ -117,13 +111,13 @@ def fit_folder(
         How the folder becomes rows.
     scratch : Path
         Folder for the shuffled copy and for how far training has come; removed when it is over. A fit that was stopped
-        goes on from it.
+        is resumed from it.
     intervals : bool, default=True
         Whether to calibrate intervals.
     engine : Engine, optional
         Where the work is done; here, unless given.
     working : callable, optional
-        Given the name of a stage, a context manager that gives what is told ``(done, in all, loss)``.
+        Given the name of a stage, a context manager that gives what is called with ``(done, in all, loss)``.
     save : callable, optional
         Called with the result before ``scratch`` is removed, so that nothing is lost should it fail.
     """
