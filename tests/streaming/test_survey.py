@@ -1,10 +1,13 @@
 """One pass over batches finds what all rows at once would say."""
 
+import pickle
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from plr.candidates import CandidateSets
+from plr.columns.kinds import Mended
 from plr.errors import CandidateError, EmptySetError, ParameterError, TargetScaleError
 from plr.preprocessing.features import learn_columns, learn_encoding
 from plr.preprocessing.scaling import learn_target
@@ -108,3 +111,9 @@ def test_labels_whose_squares_are_no_numbers(rows, folder_of, reading_of, unit, 
     for scale in (True, False):
         with pytest.raises(TargetScaleError, match=message):
             found.target(scale)
+
+
+def test_notes_travel_between_processes():
+    note = pickle.loads(pickle.dumps(Mended("size", "number", 2, "?")))
+    assert (note.column, note.cells) == ("size", 2)
+    assert str(note.joined(note)) == "Column 'size': 4 cells such as '?' are no number and count as missing."
