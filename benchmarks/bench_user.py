@@ -43,7 +43,7 @@ from plr.paper import Store, expand, get_preset
 from plr.paper.execution import Fit, dump
 from plr.paper.report import write_report
 from plr.paper.selection import EPOCH_RULES
-from plr.sources.files import read_table
+from plr.sources.files import read_file
 from plr.tables import write_table
 from record import quick_ratio, seconds, write_record
 
@@ -274,7 +274,7 @@ def measure_files(rows: int, turns: int) -> Found:
             write_table(table, path)
 
             def read(path: Path = path) -> CandidateSets:
-                return read_candidates(read_table(path), ["y"])
+                return read_candidates(read_file(path).table, ["y"])
 
             same(kind, read().values, S.values)
             found[f"read {kind}"] = quick_ratio(read, lambda path=path, reader=reader: reader(path), turns)

@@ -22,8 +22,8 @@ from plr.learners import MLP
 from plr.regressor import PartialLabelRegressor
 from plr.sources.folder import Folder
 from plr.streaming.engine import LocalEngine
-from plr.streaming.fitting import fit_folder
-from plr.streaming.rows import Reading
+from plr.streaming.folder_fit import fit_folder
+from plr.streaming.folder_rows import Reading
 from watched import plr_command
 
 __all__ = ["compare"]

@@ -24,10 +24,18 @@ from plr.candidates import CandidateSets
 from plr.learners import MLP
 from plr.losses import Squared
 from plr.network.network import NetworkSettings
-from plr.streaming.lane_training import LaneTraining
+from plr.streaming.network_training import LaneTraining
 from plr.streaming.scratch import write_state
-from plr.streaming.shuffled import CopyShape, EncodedRows, ShuffledCopy, write_part
-from plr.streaming.training_rounds import RoundRows, TrainingOrder, TrainingRound, round_rows
+from plr.streaming.shuffled import (
+    CopyShape,
+    EncodedRows,
+    RoundRows,
+    ShuffledCopy,
+    TrainingOrder,
+    TrainingRound,
+    read_rounds,
+    write_part,
+)
 from plr.weighting import Posterior
 from plr.weighting.rule import Rule
 
@@ -222,12 +230,11 @@ def read_rows() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         copy = _make_copy(Path(name), chunks=2, rows=2 * _ROWS)
         order, seconds = TrainingOrder(copy.sizes, 4, 256, SEED), []
-        for turn in order.turns():
-            began = time.perf_counter()
-            round_rows(copy.read(turn.chunk, 0, order.lanes), order, turn, 0, order.lanes)
+        began = time.perf_counter()
+        for turn, _ in read_rounds(copy, order):
             seconds.append((time.perf_counter() - began) / copy.sizes[turn.chunk].sum())
+            began = time.perf_counter()
         size = sum(path.stat().st_size for path in Path(name).iterdir()) / copy.rows
-        copy.close()
     return {"seconds_per_row": float(np.median(seconds)), "bytes_per_row": size}
 
 
@@ -237,14 +244,14 @@ def train_module(hidden: tuple[int, ...], batch: int, steps: int, chunks: int = 
     from plr.preprocessing.scaling import Affine
     from plr.streaming.module_training import ModuleJob
 
-    learner = Module(_Sequential(hidden), batch_size=batch, device="cpu")
+    learner = Module(_Sequential(hidden), epochs=1, batch_size=batch, device="cpu")
     marks: list[float] = []
     with tempfile.TemporaryDirectory() as name:
         copy = _make_copy(Path(name), chunks, chunks * steps * batch)
         nothing = Affine(0.0, 1.0)
-        job = ModuleJob(copy.folder, learner, Posterior(), Squared(), 1, COLUMNS, None, nothing, 1.0, False, SEED)
-        job.run(copy, Path(name) / "module.pt", tell=lambda *_: marks.append(time.perf_counter()))
-        copy.close()
+        rule = Rule(Posterior(), Squared())
+        job = ModuleJob(copy.folder, learner, rule, None, nothing, 1.0, False, SEED)
+        job.run(Path(name), tell=lambda *_: marks.append(time.perf_counter()))
     return (np.diff(marks) / steps).tolist()
 
 
@@ -277,26 +284,24 @@ def _meet() -> None:
 def _run(training: LaneTraining, own: tuple[int, int], share: int, steps: int) -> None:
     """Train for one round of so many steps."""
     each = _ROWS // training.order.lanes
-    features, values, offsets = _rows(own, each)
+    rows = EncodedRows(*_rows(own, each))
     orders = [
         place * each + np.resize(np.random.default_rng([SEED, lane]).permutation(each), steps * share)
         for place, lane in enumerate(range(*own))
     ]
-    nothing = np.empty(0)
     starts = np.arange(own[1] - own[0] + 1) * steps * share
-    rows = RoundRows(features, values, offsets, nothing, nothing, nothing, nothing, np.concatenate(orders), starts)
     training.order = TrainingOrder(
         np.full((1, training.order.lanes), steps * share), _EPOCHS, training.order.batch_size, SEED
     )
-    training.run([(TrainingRound(training.round, training.round, 0, False), rows)])
+    taken = RoundRows(rows, np.concatenate(orders), starts)
+    training.run([(TrainingRound(training.round, training.round, 0, False), taken)])
 
 
 @lru_cache(maxsize=4)
-def _rows(own: tuple[int, int], each: int) -> tuple[NDArray[np.float32], Floats, NDArray[np.int64]]:
+def _rows(own: tuple[int, int], each: int) -> tuple[NDArray[np.float32], CandidateSets]:
     """Return so many rows of each of some lanes."""
     parts = [_made(each, lane) for lane in range(*own)]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate([S.sizes for _, S in parts]))])
-    return np.concatenate([X for X, _ in parts]), np.concatenate([S.values for _, S in parts]), offsets
+    return np.concatenate([X for X, _ in parts]), CandidateSets.concatenate(S for _, S in parts)
 
 
 def _made(rows: int, number: int) -> tuple[NDArray[np.float32], CandidateSets]:

@@ -24,9 +24,12 @@ from plr.weighting.base import Weighting
 from plr.weighting.false_labels import FalseLabelDensity
 from plr.weighting.rule import NOTHING, Rule
 
-__all__ = ["Fitted", "Learner", "Report", "Task", "lists_rows"]
+__all__ = ["START_SHARE", "Fitted", "Learner", "Report", "Task", "lists_rows"]
 
 Floats = NDArray[np.float64]
+
+START_SHARE = 3
+"""One in so many epochs, the first ones, trains on the weights of a start, where there is one; so it is with trees."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 
 from plr.cli import main
 from plr.sources import files
-from plr.sources.files import read_table
+from support.tables import read_table
 
 ROWS = "".join(f"{i},{i % 7},{i * 2}|{i * 3 + 1}\n" for i in range(1, 41))
 GOOD = f"a,b,y\n{ROWS}"
@@ -65,7 +65,11 @@ CORPUS = {
     "truncated Parquet": ("t.parquet", parquet()[:300], "cut short"),
     "damaged Parquet": ("t.parquet", parquet()[:-8] + b"\xff\xff\xff\x7fPAR1", "is damaged"),
     "truncated Feather": ("t.feather", feather()[:200], "cut short"),
-    "nulls inside lists": ("t.parquet", parquet(pa.table({"a": [1, 2], "y": [[1.0, None], [2.0]]})), "Null inside"),
+    "nulls inside lists": (
+        "t.parquet",
+        parquet(pa.table({"a": [1, 2], "y": [[1.0, None], [2.0]]})),
+        "data row 0 counted from 0: a candidate is null",
+    ),
     "broken JSON line": ("t.jsonl", b'{"a":1,"y":[1,2]}\n\n{"a":2,"y":[1,}\n', "line 3 is no JSON object"),
     "JSON list": ("t.jsonl", b'[{"a":1,"y":[1,2]}]', "one object per line"),
     "JSON of changing kind": ("t.jsonl", b'{"a":1,"y":1}\n{"a":"x","y":2}\n', "'a' was a number before"),

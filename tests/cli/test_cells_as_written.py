@@ -7,7 +7,7 @@ import pytest
 
 from plr import PartialLabelRegressor
 from plr.columns.candidates import read_candidates
-from plr.sources.files import read_table
+from support.tables import read_table
 
 HEADER = "id,serial,seen,flag,city,x,y"
 FORMS = [

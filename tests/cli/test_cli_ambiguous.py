@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from plr import CandidateSets
-from plr.sources.files import read_table
 from plr.tables import write_table
+from support.tables import read_table
 
 CAUTION = "This data cannot tell you which candidates are true."
 ROWS = 150

@@ -16,9 +16,9 @@ from plr.cli.common import warnings_as_notes
 from plr.errors import PlrWarning
 from plr.identification import Identification
 from plr.metrics import ChoiceMetrics, ErrorMetrics
-from plr.sources.files import read_table
 from plr.sources.recipe import with_recipe
 from plr.tables import write_table
+from support.tables import read_table
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,10 @@ from plr.cli import main
 from plr.columns.candidates import read_candidates
 from plr.generation import MECHANISMS, resolve_options
 from plr.persistence import read_manifest
-from plr.sources.files import read_table
 from plr.sources.folder import Folder
 from plr.sources.recipe import read_recipe
 from plr.streaming import generate_candidates
+from support.tables import read_table
 
 ROWS = 3_000
 # Files begin and end anywhere, one has no rows, and one is in a folder of its own.

@@ -10,9 +10,9 @@ from plr import load_model, make_candidates, save_model
 from plr.cli.modules import read_module, short_name
 from plr.errors import DependencyError, ParameterError
 from plr.persistence import read_manifest
-from plr.sources.files import read_table
 from plr.sources.recipe import with_recipe
 from plr.tables import write_table
+from support.tables import read_table
 
 NETS = """
 import neighbour

@@ -10,8 +10,8 @@ import pytest
 
 from plr import CandidateSets, PartialLabelRegressor, save_model
 from plr.persistence import read_manifest
-from plr.sources.files import read_table
 from plr.tables import write_table
+from support.tables import read_table
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 from plr.candidates import CandidateSets
 from plr.columns.candidates import read_candidates
 from plr.errors import CandidateError, DataError, EmptySetError, ParameterError
-from plr.sources.files import read_table
 from plr.sources.recipe import read_recipe, with_recipe
 from plr.streaming import formats
 from plr.tables import write_table
+from support.tables import read_table
 
 ENDINGS = ["csv", "parquet", "feather", "jsonl"]
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from plr import CandidateSets, PartialLabelRegressor, load_model, save_model
-from plr.sources.files import read_table
 from plr.tables import write_table
 from plr.tables.row_digests import SeenRows, row_digests
+from support.tables import read_table
 
 ROWS, TRAINED = 60, 40
 

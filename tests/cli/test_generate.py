@@ -13,9 +13,9 @@ from plr.cli import app
 from plr.columns.candidates import read_candidates
 from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError, PlrError
 from plr.generation import MECHANISMS, make_candidates
-from plr.sources.files import read_table
 from plr.sources.recipe import read_recipe
 from plr.tables.generation import generate_table
+from support.tables import read_table
 
 ENDINGS = ["csv", "parquet", "feather", "jsonl"]
 

@@ -24,8 +24,8 @@ from plr.errors import ClusterError, DivergenceError  # noqa: E402
 from plr.learners import MLP, Module  # noqa: E402
 from plr.sources.folder import Folder  # noqa: E402
 from plr.streaming import shuffled  # noqa: E402
-from plr.streaming.fitting import fit_folder  # noqa: E402
-from plr.streaming.rows import Reading  # noqa: E402
+from plr.streaming.folder_fit import fit_folder  # noqa: E402
+from plr.streaming.folder_rows import Reading  # noqa: E402
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
 
@@ -74,7 +74,7 @@ def fitted(folder, tmp_path):
 
 def die_once(config):
     """Train as a worker, of which the second kills itself in the middle the first time."""
-    from plr.streaming.lane_training import LaneTraining
+    from plr.streaming.network_training import LaneTraining
 
     mark, end_round = config["progress"].parent / "died", LaneTraining._end_round
 
@@ -97,9 +97,9 @@ def test_two_workers_give_the_network_of_one_process_though_one_is_killed(fitted
     engine = RayEngine(2, save_every=0.0)
     left = []
     train = engine.train
-    engine.train = lambda job, scratch, callback: (
-        train(job, scratch, callback),
-        left.append((scratch.path / "died").exists()),
+    engine.train = lambda job, scratch, tell: (
+        train(job, scratch, tell),
+        left.append((scratch / "died").exists()),
     )[0]
     together = fitted(NETWORK, engine)
     assert left == [True]

@@ -14,7 +14,7 @@ from plr import CandidateSets, PartialLabelRegressor, load_model, make_candidate
 from plr import diagnosis as diagnosis_module
 from plr.errors import AmbiguousDataWarning, PlrWarning
 from plr.learners import MLP, Boosting, Committee
-from plr.streaming.fitting import fit_folder
+from plr.streaming.folder_fit import fit_folder
 
 N = 240
 RANDOM = np.random.default_rng(0)
@@ -245,7 +245,7 @@ def test_fits_in_batches_look_at_their_sample(learner, tmp_path):
 
     from plr.columns.features import learn_features
     from plr.sources.folder import Folder
-    from plr.streaming.rows import Reading
+    from plr.streaming.folder_rows import Reading
 
     table = pa.table({**{f"x{k}": X[:, k] for k in range(3)}, "y": DEGREES.to_arrow()})
     (tmp_path / "rows").mkdir()

@@ -39,7 +39,7 @@ def zero_networks(monkeypatch):
         return np.zeros(sum((n_in + 1) * n_out for n_in, n_out in pairwise(sizes)))
 
     monkeypatch.setattr("plr.network.network.initial_parameters", zeros)
-    monkeypatch.setattr("plr.streaming.lane_training.initial_parameters", zeros)
+    monkeypatch.setattr("plr.network.lanes.initial_parameters", zeros)
 
 
 def learned(learner, noise="student"):
@@ -100,8 +100,8 @@ def test_objectives_of_libraries():
 def test_rows_from_a_folder(tmp_path, learner):
     from plr.columns.features import learn_features
     from plr.sources.folder import Folder
-    from plr.streaming.fitting import fit_folder
-    from plr.streaming.rows import Reading
+    from plr.streaming.folder_fit import fit_folder
+    from plr.streaming.folder_rows import Reading
 
     (tmp_path / "rows").mkdir()
     # A column that says nothing: one that is constant would be left out, and some feature there must be.

@@ -50,4 +50,4 @@ def test_decimal_commas_are_points_in_numbers_and_texts(tmp_path):
     found = read_file(tmp_path / "t.csv")
     assert found.table.to_pydict() == {"a": [1.5, -2.25], "two\nlines": ["x,y", None], "c": ["01", "2"]}
     assert found.texts.to_pydict() == {"a": ["1.5", "-2.25"], "two\nlines": ["x,y", "NA"], "c": ["01", "2"]}
-    assert not found.row_by_row
+    assert "line" not in found.place(0)

@@ -12,8 +12,8 @@ import pytest
 
 from plr import CandidateSets, PartialLabelRegressor, errors
 from plr.cli import main
-from plr.sources.files import read_table
 from plr.sources.folder import Folder
+from support.tables import read_table
 
 ROWS = 30
 
@@ -48,7 +48,7 @@ ATTACK = """
 import random, struct, sys
 from pathlib import Path
 import pyarrow as pa
-from plr.sources.files import read_table
+from plr.sources.files import read_file
 from plr.errors import PlrError
 from plr.sources.folder import Folder
 from plr.columns.features import learn_features
@@ -56,7 +56,7 @@ from plr.columns.candidates import read_candidates
 
 path, changes = Path(sys.argv[1]), int(sys.argv[2])
 whole = path.read_bytes()
-readers = [read_table]
+readers = [lambda path: read_file(path).table]
 if path.suffix == ".parquet":
     readers.append(lambda path: pa.concat_tables(batch.table for batch in Folder.open(path).batches()))
 ends = {"read": 0, "refused": 0}

@@ -8,7 +8,7 @@ import pytest
 from plr import make_candidates
 from plr.columns.features import learn_features
 from plr.sources.folder import Folder
-from plr.streaming.rows import Reading
+from plr.streaming.folder_rows import Reading
 
 SHIFTS = np.array([0.0, 1.0, -1.0])
 

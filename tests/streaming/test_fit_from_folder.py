@@ -9,8 +9,8 @@ from plr import PartialLabelRegressor, load_model, save_model
 from plr.candidates import CandidateSets
 from plr.errors import CandidateError, DataError, FeatureError, NotFittedError, ParameterError
 from plr.learners import MLP, Linear
-from plr.streaming import engine
-from plr.streaming.fitting import fit_folder, stream_epochs
+from plr.streaming.engine import LocalEngine
+from plr.streaming.folder_fit import fit_folder, stream_epochs
 from plr.streaming.scratch import Scratch
 from plr.weighting import Posterior
 
@@ -98,8 +98,7 @@ def test_the_best_epoch_is_chosen_without_labels(mixed, tmp_path):
 
 
 @pytest.mark.parametrize("stage", ["Looking through all rows", "Writing a shuffled copy", "Training"])
-def test_a_fit_that_was_stopped_goes_on(mixed, judged, tmp_path, monkeypatch, stage):
-    monkeypatch.setattr(engine, "SECONDS_BETWEEN_SAVES", 0.0)
+def test_a_fit_that_was_stopped_goes_on(mixed, judged, tmp_path, stage):
     reading = mixed[0]
     model = PartialLabelRegressor(MLP(epochs=5, batch_size=64), random_state=0)
     whole = fit_folder(model, reading, tmp_path / "whole").model.predict(judged[0])
@@ -120,7 +119,7 @@ def test_a_fit_that_was_stopped_goes_on(mixed, judged, tmp_path, monkeypatch, st
 
     again = PartialLabelRegressor(MLP(epochs=5, batch_size=64), random_state=0)
     with pytest.raises(KeyboardInterrupt):
-        fit_folder(again, reading, tmp_path / "broken", working=Stop)
+        fit_folder(again, reading, tmp_path / "broken", engine=LocalEngine(save_every=0.0), working=Stop)
     assert not hasattr(again, "model_")
     assert (tmp_path / "broken").is_dir()
     if stage == "Training":
@@ -230,7 +229,7 @@ def test_nothing_is_removed_before_the_model_is_kept(mixed, tmp_path):
 def test_a_module_is_known_again_in_another_process():
     torch = pytest.importorskip("torch")
     from plr.learners import Module
-    from plr.streaming.fitting import _model_identity
+    from plr.streaming.folder_fit import _model_identity
 
     def named():
         scope = {"torch": torch}

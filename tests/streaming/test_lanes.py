@@ -11,9 +11,8 @@ from plr.errors import DivergenceError
 from plr.learners import MLP
 from plr.losses import Squared
 from plr.streaming.ahead import ahead
-from plr.streaming.lane_training import LaneTraining
-from plr.streaming.shuffled import CopyShape, EncodedRows, ShuffledCopy, write_part
-from plr.streaming.training_rounds import TrainingOrder, read_rounds
+from plr.streaming.network_training import LaneTraining
+from plr.streaming.shuffled import CopyShape, EncodedRows, ShuffledCopy, TrainingOrder, read_rounds, write_part
 from plr.weighting import Posterior
 from plr.weighting.rule import Rule
 
@@ -79,7 +78,7 @@ def test_the_number_of_processes_does_not_matter_to_the_bit(copy, processes):
     found, errors = {}, []
 
     def work(number):
-        lanes = (number * 4 // processes, (number + 1) * 4 // processes)
+        lanes = TrainingOrder(copy.sizes, 4, 100, seed=5).lanes_of(number, processes)
         training = make(copy, lanes, several.member(number))
         # Each opens the files for itself, as a process would.
         try:
@@ -113,7 +112,7 @@ def test_it_learns(copy):
 def test_a_training_that_is_taken_up_ends_where_it_would_have(copy, after):
     broken = make(copy)
     with pytest.raises(KeyboardInterrupt):
-        broken.run(read_rounds(copy, broken.order), after=lambda now: stop() if now.round == after else None)
+        broken.run(read_rounds(copy, broken.order), save=lambda: stop() if broken.round == after else None)
     kept = {name: part.copy() for name, part in broken.state().items()}
     again = make(copy)
     again.restore(kept)

@@ -12,12 +12,10 @@ from plr.errors import ConvergenceWarning
 from plr.learners import Linear, Task
 from plr.losses import get_loss
 from plr.streaming import linear_training as linear
-from plr.streaming.shuffled import EncodedRows
-from plr.streaming.training_rounds import RoundRows, TrainingRound
+from plr.streaming.shuffled import EncodedRows, RoundRows, TrainingRound
 from plr.weighting import Rule, get_weighting
 
 ROWS, PARTS = 600, 3
-NOTHING = np.empty(0)
 
 
 def columns(kind):
@@ -48,25 +46,24 @@ def passes(monkeypatch):
 
         def read_rounds(copy, order):
             for number, rows in enumerate(parts):
-                part = S[rows]
-                read = RoundRows(
-                    X[rows], part.values, part.offsets, NOTHING, NOTHING, NOTHING, NOTHING, rows - rows[0], NOTHING
-                )
+                read = RoundRows(EncodedRows(X[rows], S[rows]), rows - rows[0], np.array([0, len(rows)]))
                 yield TrainingRound(number, 0, number, number == PARTS - 1), read
 
         random = np.random.default_rng(2)
-        exact = linear.LinearSums.add
+        exact = linear._round_sums
 
-        def add(self, *given):
-            exact(self, *given)
-            for sums in (self.gram, self._weighted):
-                change = random.uniform(-size, size, sums.shape)
-                sums *= 1.0 + np.triu(change) + np.triu(change, 1).T
+        def rounded(*given):
+            sums = exact(*given)
+            for products in sums[:2]:
+                change = random.uniform(-size, size, products.shape)
+                products *= 1.0 + np.triu(change) + np.triu(change, 1).T
+            return sums
 
         monkeypatch.setattr(linear, "read_rounds", read_rounds)
-        monkeypatch.setattr(linear.LinearSums, "add", add)
-        job = linear.LinearJob(rule, alpha, 500, 1e-6, EncodedRows(X[:200], S[np.arange(200)]), 0)
-        return job.solve(SimpleNamespace(sizes=np.array([[len(rows)] for rows in parts])))
+        monkeypatch.setattr(linear, "_round_sums", rounded)
+        sample = EncodedRows(X[:200], S[np.arange(200)])
+        copy = SimpleNamespace(sizes=np.array([[len(rows)] for rows in parts]))
+        return linear.solve_in_passes(Linear(alpha), rule, sample, copy, 0)
 
     return solve
 

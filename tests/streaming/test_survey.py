@@ -1,10 +1,13 @@
 """One pass over batches finds what all rows at once would say."""
 
+import pickle
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from plr.candidates import CandidateSets
+from plr.columns.kinds import Mended
 from plr.errors import CandidateError, EmptySetError, ParameterError, TargetScaleError
 from plr.preprocessing.features import learn_columns, learn_encoding
 from plr.preprocessing.scaling import learn_target
@@ -70,13 +73,13 @@ def test_large_offsets_cost_no_digits():
 
 def test_chosen_rows_come_back_with_their_numbers(mixed):
     reading, _, S, _ = mixed
-    choice = choose_rows(6_000, seed=0)
-    assert (len(choice.held), len(choice.sample)) == (600, 5_400)
-    assert not set(choice.held) & set(choice.sample)
-    found = survey(reading.rows(), choice.held)
+    held, sample = choose_rows(6_000, seed=0)
+    assert (len(held), len(sample)) == (600, 5_400)
+    assert not set(held) & set(sample)
+    found = survey(reading.rows(), held)
     index = np.concatenate([part.index for part in found.chosen])
-    assert (index == choice.held).all()
-    assert CandidateSets.concatenate([part.S for part in found.chosen]) == S[choice.held]
+    assert (index == held).all()
+    assert CandidateSets.concatenate([part.S for part in found.chosen]) == S[held]
     with pytest.raises(CandidateError, match="needs at least 20"):
         choose_rows(19, seed=0)
 
@@ -108,3 +111,9 @@ def test_labels_whose_squares_are_no_numbers(rows, folder_of, reading_of, unit, 
     for scale in (True, False):
         with pytest.raises(TargetScaleError, match=message):
             found.target(scale)
+
+
+def test_notes_travel_between_processes():
+    note = pickle.loads(pickle.dumps(Mended("size", "number", 2, "?")))
+    assert (note.column, note.cells) == ("size", 2)
+    assert str(note.joined(note)) == "Column 'size': 4 cells such as '?' are no number and count as missing."

@@ -22,7 +22,7 @@ from plr.memory import peak_memory
 from plr.persistence import check_savable
 from plr.sources.source import Source
 from plr.streaming.engine import Engine
-from plr.streaming.fitting import stream_epochs
+from plr.streaming.folder_fit import stream_epochs
 from plr.streaming.scratch import BusyError
 from plr.tables import TableModel
 from plr.tables.fit_table import open_in_batches

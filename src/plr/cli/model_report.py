@@ -19,9 +19,9 @@ from plr.report.content import ModelContent
 from plr.report.importance import Importance, measure_importance
 from plr.report.rows import Rows, make_rows
 from plr.report.writing import read_training_rows
-from plr.sources.source import TableSource
+from plr.sources.files import read_file
 from plr.tables import TableModel
-from plr.tables.row_reader import RowReader, place_in, read_some_truths, take_with_candidates
+from plr.tables.row_reader import RowReader, read_some_truths, take_with_candidates
 
 __all__ = ["page_of_training", "report_model"]
 
@@ -86,15 +86,13 @@ def _about_table(
         raise ParameterError(
             f"{data} is a folder, and the page of a model is about one table; give one file, such as one of its own."
         )
-    source = TableSource.read(data)
+    source = read_file(data)
     table = source.table
     columns = trained.target_columns(source, target)
     name = trained.truth_column(source, truth, columns, TERMINAL)
     shares = trained.prior_columns(source, prior, target, TERMINAL)
     truths = None if name is None else read_some_truths(table, name, source)
-    table, sets, place = take_with_candidates(
-        table, columns, source, place_in(source, 0), shares, drop_empty=True, front=TERMINAL
-    )
+    table, sets, place = take_with_candidates(table, columns, source, 0, shares, drop_empty=True, front=TERMINAL)
     if truths is not None and sets.kept is not None:
         truths = truths[sets.kept]
     reader = RowReader(trained, source, [*columns, *shares, *([name] if name else [])])

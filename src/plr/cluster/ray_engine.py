@@ -13,21 +13,21 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import plr.errors
 from plr.cluster.session import cluster_size, import_ray
-from plr.cluster.workers import ERROR, SECONDS_BETWEEN_LOOKS, STATE, WEIGHTS, train_worker
+from plr.cluster.workers import ERROR, SECONDS_BETWEEN_LOOKS, train_worker
+from plr.contracts import Fitted
 from plr.errors import ClusterError, PlrError
-from plr.streaming.engine import Callback, State
-from plr.streaming.lane_training import NetworkJob
-from plr.streaming.scratch import Scratch, read_state
+from plr.streaming.engine import Count, Progress
+from plr.streaming.network_training import NetworkJob
 
 if TYPE_CHECKING:
     from plr.learners import Module
-    from plr.learners.module import FittedModule
     from plr.streaming.module_training import ModuleJob
 
 __all__ = ["RayEngine", "local_cpus"]
@@ -55,8 +55,6 @@ class RayEngine:
         Seconds between two checkpoints.
     """
 
-    local = False
-
     def __init__(self, workers: int, save_every: float = _SECONDS_BETWEEN_SAVES) -> None:
         self.workers = workers
         self.save_every = save_every
@@ -64,48 +62,37 @@ class RayEngine:
         while self.lanes < workers:
             self.lanes *= 2
 
-    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    def map(self, function: Callable[[Item, Count], Result], items: Sequence[Item], count: Count) -> Iterator[Result]:
         """Give the function's results, in order; each item is a task."""
         ray = import_ray()
         given = ray.put(function)
         task = ray.remote(num_cpus=1, max_retries=3)(_call)
-        waiting = [task.remote(given, item) for item in items]
-        for reference in waiting:
+        for reference in [task.remote(given, item) for item in items]:
             try:
-                yield ray.get(reference)
+                result, rows = ray.get(reference)
             except ray.exceptions.RayTaskError as error:
                 raise error.cause if isinstance(error.cause, Exception) else error from None
             except ray.exceptions.RayError as error:
                 raise ClusterError(f"The cluster has lost a task for good: {_last_line(error)}") from error
+            yield result
+            count(rows)
 
-    def train(self, job: NetworkJob, scratch: Scratch, callback: Callback | None) -> State:
-        """Train, from the last checkpoint if there is one, and return the final state."""
-        with self._trained(job, scratch, callback, gpu=False) as folder:
-            state = read_state(folder / STATE)
-        assert state is not None
-        return state
-
-    def train_module(self, job: ModuleJob, scratch: Scratch, callback: Callback | None) -> FittedModule:
-        """Train a torch module, from the last checkpoint if there is one."""
-        import torch
-
-        gpu = job.learner.device in ("auto", "cuda") and cluster_size().gpus >= self.workers
-        with _sent_by_value(job.learner), self._trained(job, scratch, callback, gpu=gpu) as folder:
-            weights = torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True)
-            report = read_state(folder / STATE)
-        assert report is not None
-        return job.fitted(weights, report)
-
-    @contextmanager
-    def _trained(
-        self, job: NetworkJob | ModuleJob, scratch: Scratch, callback: Callback | None, *, gpu: bool
-    ) -> Iterator[Path]:
-        """Let a group of workers train, and give the folder of the last checkpoint."""
-        self._check_cpus()
+    def train(self, job: NetworkJob | ModuleJob, folder: Path, tell: Progress | None) -> Fitted:
+        """Let a group of workers train, from the last checkpoint if there is one."""
+        size = cluster_size()
+        if size.cpus < self.workers:
+            raise ClusterError(
+                f"{self.workers} workers need {self.workers} CPUs, and the cluster has {size}; ask for fewer with "
+                "{parameter}.",
+                parameter="workers",
+                value=self.workers,
+            )
         from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchConfig, TorchTrainer
 
-        progress = scratch.path / _PROGRESS
+        module = None if isinstance(job, NetworkJob) else job.learner
+        gpu = module is not None and module.device in ("auto", "cuda") and size.gpus >= self.workers
+        progress = folder / _PROGRESS
         trainer = TorchTrainer(
             train_worker,
             train_loop_config={"job": job, "progress": progress, "save_every": self.save_every},
@@ -115,44 +102,27 @@ class RayEngine:
             ),
             run_config=RunConfig(
                 name="ray",
-                storage_path=str(scratch.path.resolve()),
+                storage_path=str(folder.resolve()),
                 failure_config=FailureConfig(max_failures=_MOST_FAILURES),
                 checkpoint_config=CheckpointConfig(num_to_keep=2),
             ),
         )
         progress.with_name(ERROR).unlink(missing_ok=True)
-        end = threading.Event()
-        watcher = threading.Thread(target=_watch, args=(progress, callback, end), daemon=True)
-        watcher.start()
-        handler = signal.getsignal(signal.SIGINT)
-        try:
-            result = trainer.fit()
-        except SystemExit:
-            # Ray answers Ctrl-C by ending the process.
-            raise KeyboardInterrupt from None
-        except Exception as error:
-            unexpected = ClusterError(f"Training on the cluster failed: {_last_line(error)}")
-            raise _worker_error(progress) or unexpected from error
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, handler)
-            end.set()
-            watcher.join()
+        with _watching(progress, tell), nullcontext() if module is None else _sent_by_value(module):
+            try:
+                result = trainer.fit()
+            except SystemExit:
+                # Ray answers Ctrl-C by ending the process.
+                raise KeyboardInterrupt from None
+            except Exception as error:
+                unexpected = ClusterError(f"Training on the cluster failed: {_last_line(error)}")
+                raise _worker_error(progress) or unexpected from error
         failed = _worker_error(progress)
         if failed is not None:
             raise failed
-        with result.checkpoint.as_directory() as folder:
-            yield Path(folder)
-
-    def _check_cpus(self) -> None:
-        size = cluster_size()
-        if size.cpus < self.workers:
-            raise ClusterError(
-                f"{self.workers} workers need {self.workers} CPUs, and the cluster has {size}; ask for fewer with "
-                "{parameter}.",
-                parameter="workers",
-                value=self.workers,
-            )
+        # From the last checkpoint on there is nothing left to train.
+        with result.checkpoint.as_directory() as last:
+            return job.run(Path(last))
 
 
 def local_cpus(workers: int) -> int:
@@ -188,22 +158,37 @@ def _homes(module: Any) -> set[str]:
     return {name for name in names if name in sys.modules}
 
 
-def _watch(progress: Path, callback: Callback | None, end: threading.Event) -> None:
-    while not end.wait(SECONDS_BETWEEN_LOOKS):
-        if callback is not None:
-            with suppress(OSError, ValueError):
-                done, total, loss = json.loads(progress.read_text())
-                callback(done, total, loss)
+@contextmanager
+def _watching(progress: Path, tell: Progress | None) -> Iterator[None]:
+    """Hand on the progress that workers write down, while a block lasts; Ctrl-C is then as it was before."""
+    end = threading.Event()
+
+    def watch() -> None:
+        while not end.wait(SECONDS_BETWEEN_LOOKS):
+            if tell is not None:
+                with suppress(OSError, ValueError):
+                    tell(*json.loads(progress.read_text()))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+        end.set()
+        watcher.join()
 
 
-def _call(function: Callable[[Any], Any], item: Any) -> Any:
-    return function(item)
+def _call(function: Callable[[Any, Count], Any], item: Any) -> tuple[Any, int]:
+    """Return a function's result, and how many rows it has counted."""
+    counted: list[int] = []
+    return function(item, counted.append), sum(counted)
 
 
 def _worker_error(progress: Path) -> Exception | None:
     """Return the error that a worker has written down, and remove it; None where there is none."""
-    import plr.errors
-
     place = progress.with_name(ERROR)
     if not place.exists():
         return None

@@ -4,14 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.candidates.arrow import parse_cells
-from plr.errors import CandidateError, ParameterError
+from plr.errors import CandidateError, ParameterError, PriorError
+from plr.sources.source import Source
 
-__all__ = ["read_candidates"]
+__all__ = ["read_candidates", "read_sets"]
+
+
+def read_sets(
+    table: pa.Table,
+    columns: Sequence[str],
+    source: Source,
+    numbers: NDArray[np.int64] | int = 0,
+    prior: Sequence[str] = (),
+) -> CandidateSets:
+    """Return the candidate sets of some rows of a source; rows without a candidate are left out, as ``kept`` says.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows.
+    columns, prior : sequence of str
+        As of `read_candidates`.
+    source : Source
+        What the rows were read from.
+    numbers : ndarray of int, or int
+        The number of each row in the source, or that of the first, for messages.
+
+    Raises
+    ------
+    CandidateError, PriorError
+        With the row's number and place in the source, and the column.
+    """
+    try:
+        return read_candidates(table, columns, prior=prior, empty="drop")
+    except (CandidateError, PriorError) as error:
+        names = prior if isinstance(error, PriorError) else columns
+        row = error.row
+        if row is not None:
+            row = numbers + int(row) if isinstance(numbers, int) else int(numbers[row])
+            text = f"{source}, {source.place(row)}: {error.problem or error}"
+        else:
+            text = f"{source}: {error}"
+        column = error.column or (names[0] if len(names) == 1 else None)
+        raise type(error)(text, row=row, column=column, value=error.value, source=source.path) from error
 
 
 def read_candidates(

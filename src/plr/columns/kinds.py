@@ -89,6 +89,9 @@ class Mended(str):
         made.column, made.kind, made.cells, made.first = column, kind, cells, first
         return made
 
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.column, self.kind, self.cells, self.first
+
     def joined(self, other: Mended) -> Mended:
         """Return one sentence about the cells of both, which are of the same column."""
         return Mended(self.column, self.kind, self.cells + other.cells, self.first)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from plr._fields import NOT_KEPT, require
 from plr._parameters import check_choice, check_integer, check_number
-from plr.contracts import Fitted, Learner, Report, Task
+from plr.contracts import START_SHARE, Fitted, Learner, Report, Task
 from plr.errors import FeatureError, ParameterError
 from plr.folds import set_rows_aside, take_rows
 from plr.learners.trees import LIGHTGBM, Trees, join_params, worthwhile_threads
@@ -28,8 +28,6 @@ __all__ = ["Boosting", "FittedBoosting"]
 
 Floats = NDArray[np.float64]
 
-# The first third of the trees is grown on the weights of a start, where there is one.
-_START_SHARE = 3
 # "auto" warms up for as many rounds as make so many full steps, and no longer than a start is used.
 _AUTO_STEPS = 3
 # "auto" lets a tree look at this share of the rows, but at no fewer than so many.
@@ -267,8 +265,8 @@ class Boosting(Learner):
             # Plain labels leave nothing to weigh.
             return 0
         if task.start is not None:
-            return most // _START_SHARE
-        return int(min(asked, most / _START_SHARE)) if auto else int(asked)
+            return most // START_SHARE
+        return int(min(asked, most / START_SHARE)) if auto else int(asked)
 
     def _row_fraction(self, rows: int) -> float:
         if isinstance(self.row_fraction, str):

@@ -15,7 +15,7 @@ from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
 from plr.learners.least_squares import LeastSquares
 from plr.preprocessing.features import Encoding, by_blocks
-from plr.preprocessing.scaling import label_scale
+from plr.preprocessing.scaling import Affine, label_scale
 from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums
 
@@ -41,6 +41,14 @@ class FittedLinear(Fitted):
 
     def __post_init__(self) -> None:
         require(self.coefficients.shape == (self.features.width,), "coefficients and columns differ in number")
+
+    @classmethod
+    def unscaled(cls, solution: Floats, report: Report, features: Encoding, target: Affine) -> FittedLinear:
+        """Return the model in the units of the data, from coefficients of scaled features, the intercept last."""
+        unit = float(target.scale)
+        coefficients = unit * solution[:-1] / features.scaling.scale
+        intercept = unit * float(solution[-1]) + float(target.centre) - float(coefficients @ features.scaling.centre)
+        return cls(coefficients, intercept, Report(report.rounds, report.loss, report.noise_scale * unit), features)
 
     @one_blas_thread()
     def predict(self, X: Floats) -> Floats:
@@ -107,11 +115,7 @@ class Linear(Learner):
         with one_blas_thread():
             log_q = task.scaled_log_q(target)
             solution, report = solve(prepared.features, prepared.sets, task, log_q, alpha, most, tolerance)
-        unit = float(target.scale)
-        coefficients = unit * solution[:-1] / features.scaling.scale
-        intercept = unit * float(solution[-1]) + float(target.centre) - float(coefficients @ features.scaling.centre)
-        scaled = Report(report.rounds, report.loss, report.noise_scale * unit)
-        return FittedLinear(coefficients, intercept, scaled, features)
+        return FittedLinear.unscaled(solution, report, features, target)
 
 
 def solve(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from plr._fields import require
 from plr._parameters import check_choice, check_integer, check_number
-from plr.contracts import Fitted, Learner, Report, Task
+from plr.contracts import START_SHARE, Fitted, Learner, Report, Task
 from plr.errors import ParameterError
 from plr.folds import merge_equal_rows, set_rows_aside
 from plr.preprocessing.features import Encoding, by_blocks
@@ -25,8 +25,6 @@ __all__ = ["MLP", "FittedNetwork"]
 Floats = NDArray[np.float64]
 
 _MONITORS = ("loss", "evidence")
-# The first third of the epochs trains on the weights of a start, where there is one.
-_START_SHARE = 3
 # "auto" trains for about this many steps, within these numbers of epochs.
 _AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 4_000, 20, 1000
 
@@ -147,7 +145,7 @@ class MLP(Learner):
         settings = replace(
             settings,
             initial_scale=label_scale(scaled, task.sample_weight),
-            fixed_epochs=settings.epochs // _START_SHARE if task.start is not None else 0,
+            fixed_epochs=settings.epochs // START_SHARE if task.start is not None else 0,
         )
         validation = None
         if task.validation is None and self.patience is not None:

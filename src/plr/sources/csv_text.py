@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from plr.errors import DataError
+from plr.sources.source import check_names
 
 __all__ = ["as_utf8", "parse_csv", "typed_cells"]
 
@@ -22,7 +22,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SEPARATORS = (";", "\t")
 _LARGEST_BLOCK = 2**30
 _MISSING = pa.array(pyarrow.csv.ConvertOptions().null_values)
 _TRUE = ("1", "True", "TRUE", "true")
@@ -69,7 +68,7 @@ def _line(data: bytes, place: int) -> int:
     return data.count(b"\n", 0, place) + 1
 
 
-def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None]) -> tuple[pa.Table, pa.Table]:
+def parse_csv(data: bytes, path: Path) -> tuple[pa.Table, pa.Table]:
     """Return the table that a CSV text holds, and its cells as they are written there.
 
     Parameters
@@ -78,8 +77,6 @@ def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None])
         UTF-8.
     path : Path
         For messages.
-    check_names : callable
-        Raises where the names of the columns will not do; asked before anything is read.
 
     Returns
     -------
@@ -91,9 +88,11 @@ def parse_csv(data: bytes, path: Path, check_names: Callable[[list[str]], None])
     if not re.search(rb"\S\s*[\n\r]\s*\S", data):
         raise DataError(f"{path} has no rows: it is one line long, and the first line names the columns.")
     header = _header(data)
-    separator = _separator(header)
+    outside = re.sub(r'"[^"]*"', "", header)
+    separator = "," if "," in outside else max(",;\t", key=outside.count)
     if '"' not in header:
-        check_names(header.split(separator))
+        # Before anything is read.
+        check_names(header.split(separator), path)
     commas = separator == ";" and _has_decimal_commas(data, path)
     options = pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=b'"' in data)
     try:
@@ -188,36 +187,25 @@ def _header(data: bytes) -> str:
     return data[: end if end >= 0 else len(data)].decode().rstrip("\r")
 
 
-def _separator(header: str) -> str:
-    outside = re.sub(r'"[^"]*"', "", header)
-    if "," in outside:
-        return ","
-    return max(_SEPARATORS, key=outside.count) if any(sign in outside for sign in _SEPARATORS) else ","
-
-
 def _has_decimal_commas(data: bytes, path: Path) -> bool:
     """Whether numbers in a file separated by semicolons have decimal commas; an error where some have points."""
-    number = rb"(?:^|;)\s*[+-]?\d+%b\d+\s*(?=;|\r?$)"
+    number = rb"(?:^|;)\s*([+-]?\d+%b\d+)\s*(?=;|\r?$)"
     comma = re.search(number % rb",", data, re.MULTILINE)
     point = re.search(number % rb"\.", data, re.MULTILINE)
     if comma and point:
         raise DataError(
-            f"{path} has numbers with decimal commas ({_shown(comma)}) and with decimal points ({_shown(point)}); save "
-            "it with points throughout."
+            f"{path} has numbers with decimal commas ({comma.group(1).decode()}) and with decimal points "
+            f"({point.group(1).decode()}); save it with points throughout."
         )
     return comma is not None
 
 
-def _shown(match: re.Match[bytes]) -> str:
-    return match.group().strip(b"; \r\n").decode()
-
-
 def _problem(data: bytes, separator: str, message: str) -> str:
     """Say what is wrong with the first row that has too few or too many cells."""
-    wrong: list[tuple[int, int, int, str]] = []
+    wrong: list[pyarrow.csv.InvalidRow] = []
 
     def note(row: pyarrow.csv.InvalidRow) -> str:
-        wrong.append((row.number or 0, row.actual_columns, row.expected_columns, row.text))
+        wrong.append(row)
         return "skip"
 
     # Only what the handler is told counts here.
@@ -231,7 +219,8 @@ def _problem(data: bytes, separator: str, message: str) -> str:
         )
     if not wrong:
         return message.splitlines()[0].rstrip(".")
-    number, has, needs, text = wrong[0]
+    needs, has, number, text = wrong[0]
+    number = number or 0
     # Arrow counts rows that are there; blank lines are not.
     filled = [place for place, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
     line = filled[number - 1] if 0 < number <= len(filled) and b'"' not in data else number

@@ -6,10 +6,8 @@ import gzip
 import os
 import re
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.feather
@@ -18,25 +16,17 @@ import pyarrow.parquet
 
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.sources.csv_text import as_utf8, parse_csv
+from plr.sources.source import (
+    DAMAGE,
+    MOST_COLUMNS,
+    TableSource,
+    check_names,
+    check_sound,
+    first_line,
+    too_many_columns,
+)
 
-__all__ = [
-    "DAMAGE",
-    "FORMATS",
-    "MOST_COLUMNS",
-    "FileContents",
-    "check_beginning",
-    "check_names_are_texts",
-    "check_sound",
-    "first_line",
-    "format_of",
-    "read_file",
-    "read_table",
-]
-
-T = TypeVar("T", pa.Table, pa.RecordBatch)
-
-DAMAGE = (pa.ArrowException, OSError, ValueError)
-"""What Arrow raises where a file is damaged; names that are no texts are a ValueError."""
+__all__ = ["FORMATS", "check_beginning", "format_of", "read_file"]
 
 FORMATS = {
     ".csv": "csv",
@@ -48,9 +38,6 @@ FORMATS = {
     ".ndjson": "jsonl",
 }
 """File endings that are understood, and the format each stands for."""
-
-MOST_COLUMNS = 100_000
-"""A table with more columns than this is a mistake, not a table."""
 
 # How files of other kinds begin, and what they are in words.
 _BEGINNINGS = {
@@ -78,17 +65,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
     return FORMATS[suffix]
 
 
-class FileContents(NamedTuple):
-    """What a file of one table holds."""
-
-    table: pa.Table
-    texts: pa.Table | None = None
-    """The cells of a CSV file as they are written; None for other formats."""
-    row_by_row: bool = False
-    """Whether each row of a CSV file has one line of its own."""
-
-
-def read_table(path: str | os.PathLike[str]) -> pa.Table:
+def read_file(path: str | os.PathLike[str]) -> TableSource:
     """Read a table, its format told by the file's ending; CSV and JSON Lines may be compressed (``.csv.gz``).
 
     CSV files may be separated by commas, or else by semicolons or tabs, and be in UTF-8 or, with its mark, in UTF-16.
@@ -101,40 +78,29 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
     DataError
         If the file is not what its ending says, is empty, changes while it is read, or names a column twice.
     """
-    return read_file(path).table
-
-
-def read_file(path: str | os.PathLike[str]) -> FileContents:
-    """Read a table as `read_table` does, with the cells of a CSV file as they are written."""
     path = Path(path).expanduser()
-    kind, data = _kind_and_contents(path)
-    check_beginning(data, kind, path)
-    try:
-        found = _READERS[kind](data, path)
-    except pa.ArrowException as error:
-        raise DataError(f"{path} cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
-    _check_names(found.table.column_names, path)
-    if found.table.num_columns == 0:
-        raise DataError(f"{path} has no columns.")
-    if found.table.num_rows == 0:
-        raise DataError(f"{path} has no rows, only the names of its columns.")
-    return found
-
-
-def _kind_and_contents(path: Path) -> tuple[str, bytes]:
-    kind, packed = _kind_of(path)
-    data = _contents(path)
-    return kind, _unpacked(data, path) if packed else data
-
-
-def _kind_of(path: Path) -> tuple[str, bool]:
     if path.is_dir():
         raise DataNotFoundError(f"{path} is a folder; name a file.")
     packed = path.suffix.lower() == ".gz"
     kind = format_of(path.with_suffix("") if packed else path)
     if packed and kind not in ("csv", "jsonl"):
         raise ParameterError(f"{path} is compressed, which only CSV and JSON Lines files may be; unpack it first.")
-    return kind, packed
+    data = _contents(path)
+    try:
+        data = gzip.decompress(data) if packed else data
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is no gzip archive, or is cut short or damaged.") from error
+    check_beginning(data, kind, path)
+    try:
+        found = _READERS[kind](data, path)
+    except pa.ArrowException as error:
+        raise DataError(f"{path} cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
+    check_names(found.schema.names, path)
+    if not found.schema.names:
+        raise DataError(f"{path} has no columns.")
+    if found.rows == 0:
+        raise DataError(f"{path} has no rows, only the names of its columns.")
+    return found
 
 
 def _contents(path: Path) -> bytes:
@@ -161,32 +127,6 @@ def _contents(path: Path) -> bytes:
     return data
 
 
-def _unpacked(data: bytes, path: Path) -> bytes:
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is no gzip archive, or is cut short or damaged.") from error
-
-
-def check_sound(table: T) -> T:
-    """Return a table, or a batch, if all that is in it can be looked at: Arrow follows offsets and indices blindly."""
-    table.validate(full=True)
-    check_names_are_texts(table.schema)
-    return table
-
-
-def check_names_are_texts(fields: Iterable[pa.Field]) -> None:
-    """Raise a ValueError where the name of a column, or of one inside it, is no text: Arrow looks when it is asked."""
-    for field in fields:
-        _ = field.name
-        check_names_are_texts(field.type.field(place) for place in range(field.type.num_fields))
-
-
-def first_line(error: Exception) -> str:
-    """Return the beginning of a message of another library's, to go on in a sentence."""
-    return (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
-
-
 def check_beginning(data: bytes, kind: str, path: Path) -> None:
     """Refuse a file that begins as one of its kind does not, and say what it seems to be."""
     own = _OWN_BEGINNINGS[kind]
@@ -203,75 +143,59 @@ def check_beginning(data: bytes, kind: str, path: Path) -> None:
         )
 
 
-def _check_names(names: list[str], path: Path) -> None:
-    if len(names) > MOST_COLUMNS:
-        raise DataError(f"{path} has {len(names):,} columns; at most {MOST_COLUMNS:,} can be read.")
-    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
-    if times > 1 and not name.strip():
-        raise DataError(f"{path} has {times} columns without a name; name them in the first line.")
-    if times > 1:
-        raise DataError(f"{path} has {times} columns named {name!r}; give each a name of its own.")
-
-
-def _read_csv(data: bytes, path: Path) -> FileContents:
+def _read_csv(data: bytes, path: Path) -> TableSource:
     data = as_utf8(data, path)
-    table, texts = parse_csv(data, path, lambda names: _check_names(names, path))
+    table, texts = parse_csv(data, path)
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    return FileContents(table, texts, lines == table.num_rows + 1)
+    return TableSource(table, path, texts, lines == table.num_rows + 1)
 
 
-def _read_parquet(data: bytes, path: Path) -> FileContents:
+def _read_parquet(data: bytes, path: Path) -> TableSource:
     if len(data) < 12 or not data.endswith(b"PAR1"):
         raise DataError(f"{path} is cut short or damaged: the end of the Parquet file is missing.")
-    source = pa.BufferReader(data)
     try:
-        columns = pyarrow.parquet.read_metadata(source).num_columns
+        columns = pyarrow.parquet.read_metadata(pa.BufferReader(data)).num_columns
         if columns <= MOST_COLUMNS:
-            return FileContents(check_sound(pyarrow.parquet.read_table(pa.BufferReader(data))))
+            return TableSource(check_sound(pyarrow.parquet.read_table(pa.BufferReader(data))), path)
     except DAMAGE as error:
         raise DataError(f"{path} is damaged: {first_line(error)}.") from error
-    raise DataError(f"{path} has {columns:,} columns; at most {MOST_COLUMNS:,} can be read.")
+    raise too_many_columns(path, columns)
 
 
-def _read_feather(data: bytes, path: Path) -> FileContents:
+def _read_feather(data: bytes, path: Path) -> TableSource:
     try:
-        return FileContents(check_sound(pyarrow.feather.read_table(pa.BufferReader(data))))
+        return TableSource(check_sound(pyarrow.feather.read_table(pa.BufferReader(data))), path)
     except DAMAGE as error:
         raise DataError(f"{path} is cut short or damaged: {first_line(error)}.") from error
 
 
-def _read_json_lines(data: bytes, path: Path) -> FileContents:
+def _read_json_lines(data: bytes, path: Path) -> TableSource:
     data = as_utf8(data, path)
     if data.lstrip().startswith(b"["):
         raise DataError(f"{path} holds one JSON list; write one object per line, without brackets and commas around.")
     # In one block, rows are counted from the start of the file.
     options = pyarrow.json.ReadOptions(block_size=min(len(data) + 1, 2**30))
     try:
-        return FileContents(pyarrow.json.read_json(pa.BufferReader(data), read_options=options))
+        return TableSource(pyarrow.json.read_json(pa.BufferReader(data), read_options=options), path)
     except pa.ArrowInvalid as error:
         raise DataError(f"{path} cannot be read: {_json_problem(str(error), data)}.") from error
 
 
 def _json_problem(message: str, data: bytes) -> str:
-    found = re.search(r"in row (\d+)", message)
     where = "somewhere"
-    if found:
+    if found := re.search(r"in row (\d+)", message):
         filled = [number for number, line in enumerate(data.splitlines(), start=1) if line.strip()]
         row = int(found.group(1))
         where = f"line {filled[row] if row < len(filled) else row + 1}"
-    changed = re.search(r"Column\(/?(.*?)\) changed from (\w+) to (\w+)", message)
-    if changed:
-        if not changed.group(1):
-            return f"{where} is no JSON object"
+    if changed := re.search(r"Column\(/?([^/)].*?)\) changed from (\w+) to (\w+)", message):
         kinds = [f"an {kind}" if kind[0] in "aeiou" else f"a {kind}" for kind in changed.groups()[1:]]
         return f"{changed.group(1)!r} was {kinds[0]} before and is {kinds[1]} in {where}"
-    twice = re.search(r"Column\(/?(.*?)\) was specified twice", message)
-    if twice:
+    if twice := re.search(r"Column\(/?(.*?)\) was specified twice", message):
         return f"{where} names {twice.group(1)!r} twice"
     return f"{where} is no JSON object"
 
 
-_READERS: dict[str, Callable[[bytes, Path], FileContents]] = {
+_READERS: dict[str, Callable[[bytes, Path], TableSource]] = {
     "csv": _read_csv,
     "parquet": _read_parquet,
     "feather": _read_feather,

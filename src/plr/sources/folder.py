@@ -17,8 +17,21 @@ from numpy.typing import NDArray
 
 from plr.errors import DataError, DataNotFoundError, ParameterError
 from plr.memory import available_memory
-from plr.sources.files import DAMAGE, MOST_COLUMNS, check_beginning, check_names_are_texts, check_sound, first_line
-from plr.sources.source import Batch, File, Source, TableSource, changed_file
+from plr.sources.files import check_beginning, read_file
+from plr.sources.source import (
+    DAMAGE,
+    MOST_COLUMNS,
+    Batch,
+    File,
+    Source,
+    TableSource,
+    changed_file,
+    check_names,
+    check_names_are_texts,
+    check_sound,
+    first_line,
+    too_many_columns,
+)
 
 __all__ = ["BATCH_ROWS", "Folder", "open_source"]
 
@@ -88,9 +101,7 @@ class Folder(Source):
             first += sum(groups)
             uncompressed += size
         assert schema is not None
-        if len(set(schema.names)) < len(schema.names):
-            twice = next(name for name in schema.names if schema.names.count(name) > 1)
-            raise DataError(f"{files[0].path} has several columns named {twice!r}; give each a name of its own.")
+        check_names(schema.names, files[0].path)
         if first == 0:
             raise DataError(f"{path} has no rows, only the names of its columns.")
         return cls(path, tuple(files), schema, uncompressed)
@@ -110,9 +121,6 @@ class Folder(Source):
         """Return a text that tells these files from others: their names, and what each says of itself."""
         told = repr([(file.name, file.identity()) for file in self.files])
         return hashlib.sha256(told.encode()).hexdigest()
-
-    def __str__(self) -> str:
-        return str(self.path)
 
     def batches(self, columns: Sequence[str] | None = None, files: Sequence[File] | None = None) -> Iterator[Batch]:
         """Give all rows in order, some at a time; a little of a file is in memory, never a row group."""
@@ -195,7 +203,7 @@ def open_source(data: Any) -> Source:
     if not isinstance(data, str | os.PathLike):
         return TableSource.of_frame(data)
     path = Path(data).expanduser()
-    return Folder.open(path) if path.is_dir() or _is_large(path) else TableSource.read(data)
+    return Folder.open(path) if path.is_dir() or _is_large(path) else read_file(path)
 
 
 def _is_large(path: Path) -> bool:
@@ -250,13 +258,14 @@ def _describe(path: Path) -> tuple[pa.Schema, tuple[int, ...], int]:
     try:
         metadata = pyarrow.parquet.read_metadata(path)
         if metadata.num_columns > MOST_COLUMNS:
-            raise DataError(f"{path} has {metadata.num_columns:,} columns; at most {MOST_COLUMNS:,} can be read.")
+            raise too_many_columns(path, metadata.num_columns)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         sizes = tuple(group.num_rows for group in groups)
         schema = metadata.schema.to_arrow_schema()
         check_names_are_texts(schema)
         # Columns with few different values are small in the file and of full size in memory.
-        plain = sum(sizes) * sum(_width(field.type) for field in schema)
+        widths = [max(kind.bit_width // 8, 1) if pa.types.is_primitive(kind) else 8 for kind in schema.types]
+        plain = sum(sizes) * sum(widths)
         return schema, sizes, max(plain, sum(group.total_byte_size for group in groups))
     except PermissionError as error:
         raise DataError(f"{path} may not be read: permission denied.") from error
@@ -268,25 +277,16 @@ def _describe(path: Path) -> tuple[pa.Schema, tuple[int, ...], int]:
         raise DataError(f"{path} is damaged, or cut short: {first_line(error)}.") from error
 
 
-def _width(kind: pa.DataType) -> int:
-    """Return the bytes of a cell, where all cells have as many; else 8, as an offset and a little more would take."""
-    try:
-        return max(kind.bit_width // 8, 1)
-    except ValueError:
-        return 8
-
-
 def _merged(schema: pa.Schema, other: pa.Schema, first: str, path: Path) -> pa.Schema:
     """Return a schema that holds the rows of both, or complain."""
     if schema.equals(other):
         return schema
-    missing = [name for name in schema.names if name not in other.names]
-    extra = [name for name in other.names if name not in schema.names]
-    if missing or extra:
-        what = f"lacks the column {missing[0]!r}" if missing else f"has a column {extra[0]!r}"
-        than = "that" if missing else "which"
-        has = "has" if missing else "lacks"
-        raise DataError(f"{path} {what}, {than} {first} {has}; all files of a folder must have the same columns.")
+    for name in [*schema.names, *other.names]:
+        if name not in other.names or name not in schema.names:
+            has, lacks = (first, path) if name in schema.names else (path, first)
+            raise DataError(
+                f"{lacks} lacks the column {name!r}, which {has} has; all files of a folder must have the same columns."
+            )
     fields = []
     for field in schema:
         found = other.field(field.name)
@@ -306,11 +306,8 @@ def _merged(schema: pa.Schema, other: pa.Schema, first: str, path: Path) -> pa.S
 
 
 def _as_schema(batch: pa.RecordBatch, schema: pa.Schema, keys: dict[str, object]) -> pa.Table:
-    columns = []
-    for field in schema:
-        if field.name in keys:
-            columns.append(pa.repeat(pa.scalar(keys[field.name], field.type), batch.num_rows))
-            continue
-        column = batch.column(batch.schema.get_field_index(field.name))
-        columns.append(column if column.type.equals(field.type) else column.cast(field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
+    table = pa.Table.from_batches([batch])
+    for name in keys.keys() & set(schema.names):
+        column = pa.repeat(pa.scalar(keys[name], schema.field(name).type), batch.num_rows)
+        table = table.append_column(name, column)
+    return table.select(schema.names).cast(schema)

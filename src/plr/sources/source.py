@@ -5,19 +5,40 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr.errors import DataError, ParameterError, PlrError
-from plr.sources.files import check_sound, first_line, read_file
 
-__all__ = ["Batch", "File", "Source", "TableSource", "changed_file"]
+__all__ = [
+    "DAMAGE",
+    "MOST_COLUMNS",
+    "Batch",
+    "File",
+    "Source",
+    "TableSource",
+    "changed_file",
+    "check_names",
+    "check_names_are_texts",
+    "check_sound",
+    "first_line",
+    "too_many_columns",
+]
+
+T = TypeVar("T", pa.Table, pa.RecordBatch)
+
+DAMAGE = (pa.ArrowException, OSError, ValueError)
+"""What Arrow raises where a file is damaged; names that are no texts are a ValueError."""
+
+MOST_COLUMNS = 100_000
+"""A table with more columns than this is a mistake, not a table."""
 
 # At the end of a Parquet file: how long its description is, and a mark.
 _TAIL = 8
@@ -151,12 +172,6 @@ class TableSource(Source):
         self._row_by_row = row_by_row
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> TableSource:
-        """Read a file, its format told by its ending, as `plr.sources.files.read_table` does."""
-        found = read_file(path)
-        return cls(found.table, path, found.texts, found.row_by_row)
-
-    @classmethod
     def of_frame(cls, frame: Any) -> TableSource:
         """Take a frame of pandas or Polars, a table of Arrow's, a dictionary of columns, or what has Arrow's protocol.
 
@@ -171,9 +186,7 @@ class TableSource(Source):
             raise DataError(f"The frame cannot be read as a table: {first_line(error)}.") from error
         if table.num_rows == 0:
             raise DataError("The frame has no rows.")
-        if len(set(table.column_names)) < table.num_columns:
-            twice = next(name for name in table.column_names if table.column_names.count(name) > 1)
-            raise DataError(f"The frame has several columns named {twice!r}; give each a name of its own.")
+        check_names(table.column_names, "The frame")
         return cls(table)
 
     def batches(self, columns: Sequence[str] | None = None, files: Sequence[File] | None = None) -> Iterator[Batch]:
@@ -197,6 +210,41 @@ class TableSource(Source):
 def changed_file(path: Path) -> DataError:
     """Make the error for a file that is not what it was when it was first looked at."""
     return DataError(f"{path} changed since it was first looked at; wait until it is complete, and try again.")
+
+
+def check_sound(table: T) -> T:
+    """Return a table, or a batch, if all that is in it can be looked at: Arrow follows offsets and indices blindly."""
+    table.validate(full=True)
+    check_names_are_texts(table.schema)
+    return table
+
+
+def check_names_are_texts(fields: Iterable[pa.Field]) -> None:
+    """Raise a ValueError where the name of a column, or of one inside it, is no text: Arrow looks when it is asked."""
+    for field in fields:
+        _ = field.name
+        check_names_are_texts(field.type.field(place) for place in range(field.type.num_fields))
+
+
+def check_names(names: list[str], source: object) -> None:
+    """Refuse too many columns, and columns without a name of their own."""
+    if len(names) > MOST_COLUMNS:
+        raise too_many_columns(source, len(names))
+    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1 and not name.strip():
+        raise DataError(f"{source} has {times} columns without a name; name them in the first line.")
+    if times > 1:
+        raise DataError(f"{source} has {times} columns named {name!r}; give each a name of its own.")
+
+
+def too_many_columns(source: object, columns: int) -> DataError:
+    """Make the error for a table with more than `MOST_COLUMNS`."""
+    return DataError(f"{source} has {columns:,} columns; at most {MOST_COLUMNS:,} can be read.")
+
+
+def first_line(error: Exception) -> str:
+    """Return the beginning of a message of another library's, to go on in a sentence."""
+    return (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
 
 
 def _without_views(table: pa.Table) -> pa.Table:

@@ -7,8 +7,9 @@ random sample of all rows, and a *round* of training. Each chunk is divided into
 equal shares. The gradients of the lanes are computed apart and added pairwise in double precision, so that it makes no
 difference which process has which lanes: one process, two workers of Ray Train, and a training that was killed and
 resumed end at the same network, to the bit (three and four workers: but for the order in which the cluster adds; more
-have more lanes, and so other batches). The order of everything follows from the seed and the sizes of the lanes; nobody
-has to be told. The noise is learned after each round, not each epoch: with billions of rows there are few epochs.
+have more lanes, and so other batches). The order of everything follows from the seed and the sizes of the lanes, so
+that processes need not exchange it. The noise is learned after each round, not each epoch: with billions of rows there
+are few epochs.
 
 Sums give scaling and encoding exactly. What needs rows, not sums, has a sample; what needs rows that no model has seen,
 the noise scale, intervals and the best epoch, has rows that are held out. Both numbers are fixed and reported.

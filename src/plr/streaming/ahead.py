@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 __all__ = ["ahead"]
@@ -22,14 +22,14 @@ def ahead(items: Iterable[Item], depth: int = 2) -> Iterator[Item]:
     """
     iterator, end = iter(items), object()
     pool = ThreadPoolExecutor(1, "plr-reading-ahead")
+
+    def submit() -> Future[Any]:
+        return pool.submit(next, iterator, end)
+
     try:
-        waiting = deque(pool.submit(_next, iterator, end) for _ in range(depth))
+        waiting = deque(submit() for _ in range(depth))
         while (item := waiting.popleft().result()) is not end:
-            waiting.append(pool.submit(_next, iterator, end))
+            waiting.append(submit())
             yield item
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _next(iterator: Iterator[Any], end: object) -> Any:
-    return next(iterator, end)

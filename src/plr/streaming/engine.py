@@ -2,90 +2,59 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from numpy.typing import NDArray
-
-from plr.streaming.ahead import ahead
-from plr.streaming.lane_training import LaneTraining, NetworkJob
-from plr.streaming.scratch import Scratch
-from plr.streaming.shuffled import ShuffledCopy
-from plr.streaming.training_rounds import read_rounds
+from plr.contracts import Fitted
+from plr.streaming.network_training import NetworkJob
 
 if TYPE_CHECKING:
-    from plr.learners.module import FittedModule
     from plr.streaming.module_training import ModuleJob
 
-__all__ = ["SECONDS_BETWEEN_SAVES", "Engine", "LocalEngine"]
+__all__ = ["Count", "Engine", "LocalEngine", "Progress"]
 
-Callback = Callable[[int, int, float], object]
-State = dict[str, NDArray[Any]]
+Progress = Callable[[int, int, float], object]
+"""Called with how much is done, how much there is in all, and the loss."""
+Count = Callable[[int], object]
+"""Called with how many rows more are done."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-SECONDS_BETWEEN_SAVES = 30.0
-"""How often a training saves its progress."""
 
 
 class Engine(Protocol):
     """Where the work of a fit is done."""
 
-    local: bool
-    """Whether functions are called in this process."""
     lanes: int
     """Of the shuffled copy that the engine trains from."""
 
-    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
-        """Give the function's results, in order."""
+    def map(self, function: Callable[[Item, Count], Result], items: Sequence[Item], count: Count) -> Iterable[Result]:
+        """Give the function's results, in order; it counts the rows that it has done."""
         ...
 
-    def train(self, job: NetworkJob, scratch: Scratch, callback: Callback | None) -> State:
-        """Train, from the last checkpoint if there is one, and return the final state."""
-        ...
-
-    def train_module(self, job: ModuleJob, scratch: Scratch, callback: Callback | None) -> FittedModule:
-        """Train a torch module, from the last checkpoint if there is one."""
+    def train(self, job: NetworkJob | ModuleJob, folder: Path, tell: Progress | None) -> Fitted:
+        """Train, from the last checkpoint in a folder if there is one."""
         ...
 
 
 class LocalEngine:
-    """Does all work in this process."""
+    """Does all work in this process.
 
-    local = True
+    Parameters
+    ----------
+    save_every : float
+        Seconds between two checkpoints.
+    """
+
     lanes = 4
 
-    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    def __init__(self, save_every: float = 30.0) -> None:
+        self.save_every = save_every
+
+    def map(self, function: Callable[[Item, Count], Result], items: Sequence[Item], count: Count) -> Iterator[Result]:
         """Give the function's results, in order."""
-        return map(function, items)
+        return (function(item, count) for item in items)
 
-    def train(self, job: NetworkJob, scratch: Scratch, callback: Callback | None) -> State:
-        """Train, from the last checkpoint if there is one, and return the final state."""
-        copy = ShuffledCopy(job.copy)
-        training = job.training(copy)
-        before = scratch.load()
-        if before is not None:
-            training.restore(before)
-        saved = time.monotonic()
-
-        def after(now: LaneTraining) -> None:
-            nonlocal saved
-            if time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
-                scratch.save(now.state())
-                saved = time.monotonic()
-
-        try:
-            if not training.is_over:
-                training.run(ahead(read_rounds(copy, training.order, training.round)), callback=callback, after=after)
-        finally:
-            copy.close()
-        return training.state()
-
-    def train_module(self, job: ModuleJob, scratch: Scratch, callback: Callback | None) -> FittedModule:
-        """Train a torch module, from the last checkpoint if there is one."""
-        copy = ShuffledCopy(job.copy)
-        try:
-            return job.run(copy, scratch.path / "module.pt", tell=callback)
-        finally:
-            copy.close()
+    def train(self, job: NetworkJob | ModuleJob, folder: Path, tell: Progress | None) -> Fitted:
+        """Train, from the last checkpoint in a folder if there is one."""
+        return job.run(folder, tell=tell, save_every=self.save_every)

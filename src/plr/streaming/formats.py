@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,9 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from plr.atomic_file import AtomicFile, write_errors
-from plr.sources.json_lines import json_lines
 
-__all__ = ["AS_WRITTEN", "WRITERS", "TableFile", "TableWriter", "lists_as_cells"]
+__all__ = ["AS_WRITTEN", "WRITERS", "TableFile", "TableWriter", "json_lines", "lists_as_cells"]
 
 AS_WRITTEN = b"plr as written"
 """In the metadata of a schema: texts are cells of a CSV file, quoted only where they would be misread otherwise."""
@@ -59,7 +58,7 @@ class TableFile:
     def finish(self, notes: Mapping[str, str] | None = None) -> None:
         """Put the file in its place; a Parquet file keeps the notes in its metadata."""
         with self._errors():
-            self._writer.finish(notes or {})
+            self._writer.finish(notes)
             self._file.commit()
 
     def abandon(self) -> None:
@@ -72,16 +71,23 @@ class TableFile:
 
 
 class TableWriter:
-    """Writes tables of one schema into an open file, one below the other."""
+    """Writes tables of one schema into an open file, one below the other.
 
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
+    Parameters
+    ----------
+    writer : a writer of Arrow's
+    convert : callable, optional
+        Makes a table into what the writer takes.
+    """
+
+    def __init__(self, writer: Any, convert: Callable[[pa.Table], pa.Table] | None = None) -> None:
+        self._writer, self._convert = writer, convert
 
     def write(self, table: pa.Table) -> None:
         """Add some rows."""
-        self._writer.write_table(table)
+        self._writer.write_table(table if self._convert is None else self._convert(table))
 
-    def finish(self, notes: Mapping[str, str]) -> None:  # noqa: ARG002
+    def finish(self, notes: Mapping[str, str] | None = None) -> None:  # noqa: ARG002
         """Write what is left; Parquet files keep the notes beside the rows."""
         self._writer.close()
 
@@ -103,7 +109,7 @@ class _Parquet(TableWriter):
         if rows >= _GROUP_ROWS or sum(part.nbytes for part in self._waiting) >= _GROUP_BYTES:
             self._write_group()
 
-    def finish(self, notes: Mapping[str, str]) -> None:
+    def finish(self, notes: Mapping[str, str] | None = None) -> None:
         if self._waiting:
             self._write_group()
         if notes:
@@ -116,76 +122,82 @@ class _Parquet(TableWriter):
         self._writer.write_table(group, row_group_size=max(group.num_rows, 1))
 
 
-class _Feather(TableWriter):
-    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
-        # Batches may come with different dictionaries, and a Feather file has one for each column.
-        self._schema = pa.schema([_spelled_out(field) for field in schema], metadata=schema.metadata)
-        compression = "lz4" if pa.Codec.is_available("lz4") else None
-        options = pa.ipc.IpcWriteOptions(compression=compression)
-        super().__init__(pa.ipc.new_file(file, self._schema, options=options))
+class _Lines(TableWriter):
+    """Writes lines of text, into a file that whoever opened it closes."""
 
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table.cast(self._schema))
-
-
-class _Csv(TableWriter):
-    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
-        super().__init__(pyarrow.csv.CSVWriter(file, lists_as_cells(schema.empty_table()).schema))
-
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(lists_as_cells(table))
-
-
-class _CsvAsWritten(TableWriter):
-    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+    def __init__(self, file: BinaryIO, lines: Callable[[pa.Table], Iterable[bytes]]) -> None:
         super().__init__(None)
-        self._file = file
-        self._write_lines([schema.names])
+        self._file, self._lines = file, lines
 
     def write(self, table: pa.Table) -> None:
-        for batch in table.to_batches(max_chunksize=_ROWS_OF_TEXT):
-            columns = [column.cast(pa.string()).to_pylist() for column in batch.columns]
-            self._write_lines(zip(*columns, strict=True))
+        self._file.writelines(self._lines(table))
 
-    def finish(self, notes: Mapping[str, str]) -> None:
+    def finish(self, notes: Mapping[str, str] | None = None) -> None:
         pass
 
     def abandon(self) -> None:
         pass
 
-    def _write_lines(self, lines: Iterable[Sequence[str | None]]) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(lines)
-        self._file.write(text.getvalue().encode())
+
+def _feather(file: BinaryIO, schema: pa.Schema) -> TableWriter:
+    # Batches may come with different dictionaries, and a Feather file has one for each column.
+    plain = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
+    ]
+    schema = pa.schema(plain, metadata=schema.metadata)
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if pa.Codec.is_available("lz4") else None)
+    return TableWriter(pa.ipc.new_file(file, schema, options=options), lambda table: table.cast(schema))
 
 
 def _csv(file: BinaryIO, schema: pa.Schema) -> TableWriter:
-    return (_CsvAsWritten if AS_WRITTEN in (schema.metadata or {}) else _Csv)(file, schema)
-
-
-class _JsonLines(TableWriter):
-    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:  # noqa: ARG002
-        # Whoever opened the file closes it.
-        super().__init__(None)
-        self._file = file
-
-    def write(self, table: pa.Table) -> None:
-        self._file.writelines(json_lines(table))
-
-    def finish(self, notes: Mapping[str, str]) -> None:
-        pass
-
-    def abandon(self) -> None:
-        pass
+    if AS_WRITTEN in (schema.metadata or {}):
+        file.write(_csv_text([schema.names]))
+        return _Lines(file, _cells_as_written)
+    return TableWriter(pyarrow.csv.CSVWriter(file, lists_as_cells(schema.empty_table()).schema), lists_as_cells)
 
 
 WRITERS: dict[str, Callable[[BinaryIO, pa.Schema], TableWriter]] = {
     "parquet": _Parquet,
-    "feather": _Feather,
+    "feather": _feather,
     "csv": _csv,
-    "jsonl": _JsonLines,
+    "jsonl": lambda file, _: _Lines(file, json_lines),
 }
 """What writes each format."""
+
+
+def _cells_as_written(table: pa.Table) -> Iterator[bytes]:
+    for batch in table.to_batches(max_chunksize=_ROWS_OF_TEXT):
+        columns = [column.cast(pa.string()).to_pylist() for column in batch.columns]
+        yield _csv_text(zip(*columns, strict=True))
+
+
+def _csv_text(rows: Iterable[Sequence[str | None]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def json_lines(table: pa.Table) -> Iterator[bytes]:
+    """Yield a table as JSON Lines, one object per row, some thousand rows at a time.
+
+    Numbers that are not finite become null: JSON has no others. What JSON has no type for, such as dates, becomes text.
+
+    >>> print(b"".join(json_lines(pa.table({"x": [0.5, None], "y": [[1.5, 2.0], [3.0]]}))).decode(), end="")
+    {"x":0.5,"y":[1.5,2.0]}
+    {"x":null,"y":[3.0]}
+    """
+    import orjson
+
+    names = table.column_names
+    options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATETIME
+    for batch in table.to_batches(max_chunksize=_ROWS_OF_TEXT):
+        columns = [
+            # By way of their shortest text: the nearest double has more digits.
+            (column.cast(pa.string()).cast(pa.float64()) if pa.types.is_float32(column.type) else column).to_pylist()
+            for column in batch.columns
+        ]
+        rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        yield b"".join(orjson.dumps(row, default=str, option=options) for row in rows)
 
 
 def lists_as_cells(table: pa.Table) -> pa.Table:
@@ -195,12 +207,7 @@ def lists_as_cells(table: pa.Table) -> pa.Table:
     ['12.5|13.1', '7']
     """
     for place, field in enumerate(table.schema):
-        kind: Any = field.type
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
             texts = pc.binary_join(table[field.name].combine_chunks().cast(pa.list_(pa.string())), "|")
             table = table.set_column(place, field.name, texts)
     return table
-
-
-def _spelled_out(field: pa.Field) -> pa.Field:
-    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field

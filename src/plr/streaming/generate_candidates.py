@@ -9,7 +9,6 @@ candidates that a single file would have, save for ``biased``, which draws its f
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,8 @@ from plr.generation import MECHANISMS, make_candidates, resolve_options
 from plr.sources.folder import Folder
 from plr.sources.source import Batch, File
 from plr.streaming.ahead import ahead
-from plr.streaming.mapping import Piece
+from plr.streaming.outputs import Piece
+from plr.streaming.survey import Moments
 
 __all__ = ["BLOCK_ROWS", "MOST_LABELS", "SAMPLE_ROWS", "CandidateGeneration", "blocks", "plan_generation"]
 
@@ -80,28 +80,19 @@ class CandidateGeneration:
         told: dict[str, Any] = {"block_rows": BLOCK_ROWS, "options": options}
         return told if self.sampled is None else {**told, "sample_rows": self.sampled, "from_sample": list(self.taken)}
 
-    def pieces(self, truth: str | None) -> Callable[[Sequence[File]], Generator[Piece]]:
-        """Return what gives the rows of some files with candidates for labels, and with the truth under a name."""
-
-        def give(files: Sequence[File]) -> Generator[Piece]:
-            wanted = {number for file in files for number in _numbers(file)}
-            # A block may begin in a file whose rows are not asked for.
-            read = [file for file in self.folder.files if not wanted.isdisjoint(_numbers(file))]
-            batches = ahead(self.folder.batches(None, read))
-            ends = [file.first + file.rows for file in files]
-            for block in blocks(batches):
-                if block.first // BLOCK_ROWS not in wanted:
-                    continue
+    def pieces(self, files: Sequence[File], truth: str | None) -> Generator[Piece]:
+        """Give the rows of some files with candidates for labels, and with the truth under a name."""
+        wanted = {number for file in files for number in _numbers(file)}
+        # A block may begin in a file whose rows are not asked for.
+        read = [file for file in self.folder.files if not wanted.isdisjoint(_numbers(file))]
+        for block in blocks(ahead(self.folder.batches(None, read))):
+            if block.first // BLOCK_ROWS in wanted:
                 table, sizes = self._generated(block, truth)
-                for file in files[bisect.bisect_right(ends, block.first) :]:
-                    if file.first >= block.first + table.num_rows:
-                        break
-                    low, high = max(file.first - block.first, 0), file.first + file.rows - block.first
-                    counts = {"candidates": int(sizes[low:high].sum())}
-                    if file.rows:
-                        yield Piece(block.first + low, table.slice(low, high - low), counts)
-
-        return give
+                for file in files:
+                    low = max(file.first - block.first, 0)
+                    high = min(file.first + file.rows - block.first, table.num_rows)
+                    if low < high:
+                        yield Piece(table.slice(low, high - low), {"candidates": int(sizes[low:high].sum())})
 
     def _generated(self, block: Batch, truth: str | None) -> tuple[pa.Table, NDArray[np.int64]]:
         y = _labels(self.folder, block, self.target)
@@ -155,15 +146,30 @@ def plan_generation(
     open_ones = {name for name in known if getattr(started, name) is None}
     if not open_ones:
         return CandidateGeneration(folder, target, {**others, **given}, seed)
-    found = _Summary(folder.rows, seed, open_ones)
+    found: Moments | None = None
+    decimals, pool = 0, []
     for block in blocks(ahead(folder.batches([target]))):
-        found.add(block.first // BLOCK_ROWS, _labels(folder, block, target))
+        y = _labels(folder, block, target)
+        if found is None:
+            found = Moments.of(y[:, None])
+        else:
+            found.add(Moments.of(y[:, None]))
+        if "decimals" in open_ones:
+            decimals = max(decimals, resolve_options("digits", y)["decimals"])
+        if "pool" in open_ones:
+            pool.append(_some(y, folder.rows, seed, block.first // BLOCK_ROWS))
         if tell is not None:
             tell(block.first + block.table.num_rows, folder.rows, 0.0)
-    given |= found.options()
-    sampled = len(given["pool"]) if "pool" in open_ones and len(given["pool"]) < folder.rows else None
+    assert found is not None
+    if "deviation" in open_ones and found.low < found.high:
+        given["deviation"] = float(np.sqrt(found.squares[0] / found.weight[0]))
+    if "decimals" in open_ones:
+        given["decimals"] = decimals
+    if pool:
+        given["pool"] = np.concatenate(pool)
+    sampled = len(given["pool"]) if pool and len(given["pool"]) < folder.rows else None
     # A range is all that is left to take, and two labels tell it.
-    options = resolve_options(settings["mechanism"], [found.low, found.high], **given)
+    options = resolve_options(settings["mechanism"], [found.low[0], found.high[0]], **given)
     return CandidateGeneration(
         folder, target, {**others, **options}, seed, sampled=sampled, taken=("pool",) if sampled else ()
     )
@@ -193,56 +199,12 @@ def blocks(batches: Iterable[Batch]) -> Iterator[Batch]:
         yield Batch(first, pa.concat_tables(waiting))
 
 
-class _Summary:
-    """What one pass over the labels finds, block after block.
-
-    Parameters
-    ----------
-    rows : int
-        How many labels there are.
-    seed : int
-        For the choice of some, where there are very many.
-    wanted : set of str
-        Options to take from the labels.
-    """
-
-    def __init__(self, rows: int, seed: int, wanted: set[str]) -> None:
-        self._rows, self._seed, self._wanted = rows, seed, wanted
-        self.low, self.high = np.inf, -np.inf
-        self._count, self._mean, self._squares = 0, 0.0, 0.0
-        self._decimals = 0
-        self._pool: list[Floats] = []
-
-    def add(self, number: int, y: Floats) -> None:
-        """Take in the labels of a block."""
-        self.low, self.high = min(self.low, float(y.min())), max(self.high, float(y.max()))
-        mean = float(y.mean())
-        apart, total = mean - self._mean, self._count + len(y)
-        self._squares += float(((y - mean) ** 2).sum()) + apart**2 * self._count * len(y) / total
-        self._mean = mean if self._count == 0 else self._mean + apart * len(y) / total
-        self._count = total
-        if "decimals" in self._wanted:
-            self._decimals = max(self._decimals, resolve_options("digits", y)["decimals"])
-        if "pool" in self._wanted:
-            self._pool.append(self._some(number, y))
-
-    def options(self) -> dict[str, Any]:
-        """Return the options that two labels, the least and the largest, would not tell."""
-        found: dict[str, Any] = {}
-        if "deviation" in self._wanted and self.low < self.high:
-            found["deviation"] = float(np.sqrt(self._squares / self._count))
-        if "decimals" in self._wanted:
-            found["decimals"] = self._decimals
-        if "pool" in self._wanted:
-            found["pool"] = np.concatenate(self._pool)
-        return found
-
-    def _some(self, number: int, y: Floats) -> Floats:
-        """Return the labels of a block, or of very many rows so many at random that all blocks' can be kept."""
-        if self._rows <= MOST_LABELS:
-            return y.copy()
-        random = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(number, 1)))
-        return random.choice(y, max(len(y) * MOST_LABELS // self._rows, 1), replace=False)
+def _some(y: Floats, rows: int, seed: int, number: int) -> Floats:
+    """Return the labels of a block, or of very many rows so many at random that all blocks' can be kept."""
+    if rows <= MOST_LABELS:
+        return y.copy()
+    random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, 1)))
+    return random.choice(y, max(len(y) * MOST_LABELS // rows, 1), replace=False)
 
 
 def _plan_from_sample(

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from plr.contracts import Report
-from plr.learners.module.data import TrainingBatch
-from plr.learners.module.factories import exclusive, make_module
+from plr.contracts import START_SHARE, Task
+from plr.learners.module.data import MapSource, TaskRows, TrainingBatch, padded_batch
+from plr.learners.module.factories import exclusive
 from plr.learners.module.features import FeatureReader
 from plr.learners.module.fitted import FittedModule
 from plr.learners.module.fitting import Interface, begin, label_type, train
@@ -21,20 +19,19 @@ from plr.learners.module.forward import find_device, float_type
 from plr.learners.module.learner import Module
 from plr.learners.module.settings import check_settings
 from plr.learners.module.training import ModuleGroup, TrainingData
-from plr.losses import Loss
 from plr.preprocessing.scaling import Affine
 from plr.streaming.ahead import ahead
-from plr.streaming.shuffled import EncodedRows, ShuffledCopy
-from plr.streaming.training_rounds import RoundRows, TrainingOrder, read_rounds
-from plr.torch.batches import spread
-from plr.weighting import Weighting
+from plr.streaming.shuffled import EncodedRows, ShuffledCopy, TrainingOrder, read_rounds
+from plr.weighting.rule import Rule
 
 __all__ = ["ModuleJob"]
 
-Integers = NDArray[np.int64]
 Progress = Callable[[int, int, float], object]
 
-_START_SHARE = 3
+_CHECKPOINT = "module.pt"
+_HELD_AT_A_TIME = 4096
+# Rows held out are scaled already.
+_AS_IT_IS = Affine(np.float64(0.0), np.float64(1.0))
 
 
 @dataclass(frozen=True)
@@ -46,10 +43,7 @@ class ModuleJob:
     copy : Path
         The folder of the shuffled copy.
     learner : Module
-    weighting : Weighting
-    loss : Loss
-    epochs : int
-    columns : int
+    rule : Rule
     scaling : Affine or None
         Of the features; the copy has them scaled.
     target : Affine
@@ -64,10 +58,7 @@ class ModuleJob:
 
     copy: Path
     learner: Module
-    weighting: Weighting
-    loss: Loss
-    epochs: int
-    columns: int
+    rule: Rule
     scaling: Affine | None
     target: Affine
     scale: float
@@ -75,79 +66,57 @@ class ModuleJob:
     seed: int
     validation: EncodedRows | None = field(default=None, repr=False)
 
-    def order(self, copy: ShuffledCopy) -> TrainingOrder:
-        """Return what is trained on when."""
-        return TrainingOrder(copy.sizes, self.epochs, self.learner.batch_size, self.seed)
-
     def run(
         self,
-        copy: ShuffledCopy,
-        checkpoint: Path,
-        *,
-        lanes: tuple[int, int] | None = None,
+        folder: Path,
         group: ModuleGroup | None = None,
-        callback: Progress | None = None,
+        *,
         tell: Progress | None = None,
+        saved: Callable[..., object] | None = None,
+        save_every: float = 0.0,  # noqa: ARG002
     ) -> FittedModule:
-        """Train, from the checkpoint on where there is one.
+        """Train, from the checkpoint in a folder on where there is one.
 
         Parameters
         ----------
-        copy : ShuffledCopy
-        checkpoint : Path
-            Written after each epoch.
-        lanes : (int, int), optional
-            Those of this process, from the first to before the second; all of them by default.
+        folder : Path
+            Where the first process writes a checkpoint after each epoch.
         group : optional
-            The processes that train together.
-        callback : callable, optional
-            Called after each epoch.
+            The processes that train together; each has some lanes.
         tell : callable, optional
             Called with ``(steps done, steps in all, nan)`` after each round.
+        saved : callable, optional
+            Called in all processes when there is a new checkpoint.
+        save_every : float
+            Without effect here.
         """
-        settings = replace(check_settings(self.learner), epochs=self.epochs, checkpoint=checkpoint)
+        learner, copy = self.learner, ShuffledCopy(self.copy)
+        settings = replace(check_settings(learner), checkpoint=folder / _CHECKPOINT)
         device = find_device(settings.device)
-        order = self.order(copy)
-        own = (0, order.lanes) if lanes is None else lanes
+        order = TrainingOrder(copy.sizes, settings.epochs, settings.batch_size, self.seed)
+        lanes = (0, order.lanes) if group is None else order.lanes_of(group.number, group.processes)
         with exclusive(device, settings.threads, of_rows=False) as numbers:
-            net = begin(self.learner, self.columns, device, self.seed, numbers)
+            net = begin(learner, copy.shape.width, device, self.seed, numbers)
             kind = label_type(net)
             reader = FeatureReader(float_type(net), self.scaling, None, floats=True)
-            source = _CopySource(copy, order, own, reader.dtype, kind, numbers.outside(tell))
-            validation = None if self.validation is None else _HeldSource(self.validation, reader.dtype, kind)
+            validation = None
+            if self.validation is not None:
+                features, S, _, log_q, _ = self.validation
+                held = Task(None, S, self.rule, log_q=log_q)
+                rows = TaskRows(torch.from_numpy(features).to(reader.dtype), held, _AS_IT_IS, kind)
+                validation = MapSource(rows, _HELD_AT_A_TIME, None, {}, False)
             data = TrainingData(
-                source,
+                _CopySource(copy, order, lanes, reader.dtype, kind, numbers.outside(tell)),
                 validation,
                 self.scale,
                 self.seed,
                 numbers,
-                self.epochs // _START_SHARE if self.started else 0,
-                numbers.outside(callback),
+                settings.epochs // START_SHARE if self.started else 0,
+                numbers.outside(saved),
                 group,
             )
             interface = Interface(reader, self.target, (copy.sizes,))
-            return train(self.learner, settings, net, device, data, self.weighting, self.loss, interface)
-
-    def report_arrays(self, fitted: FittedModule) -> dict[str, NDArray[Any]]:
-        """Return the report of a training as arrays, for `fitted`."""
-        report = fitted.report
-        return {
-            "rounds": np.array([report.rounds, -1 if report.best_round is None else report.best_round]),
-            "loss": report.loss,
-            "noise_scale": report.noise_scale,
-            "validation": report.validation,
-        }
-
-    def fitted(self, weights: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FittedModule:
-        """Return the trained module from its weights and the arrays of its report."""
-        settings = check_settings(self.learner)
-        net = make_module(self.learner.module, self.columns)
-        net.load_state_dict(weights)
-        rounds, best = (int(number) for number in arrays.pop("rounds"))
-        report = Report(rounds, **arrays, best_round=None if best < 0 else best)
-        reader = FeatureReader(float_type(net), self.scaling, None, floats=True)
-        device = str(find_device(settings.device))
-        return FittedModule(net.eval(), reader, self.target, report, settings.batch_size, device, settings.autocast)
+            return train(learner, settings, net, device, data, self.rule.weighting, self.rule.loss, interface)
 
 
 class _CopySource:
@@ -171,63 +140,15 @@ class _CopySource:
         order = self._order
         done = epoch * (self.steps or 0)
         chunks = len(order.sizes)
-        for turn, rows in ahead(read_rounds(self._copy, order, epoch * chunks, (epoch + 1) * chunks, self._lanes)):
+        rounds = read_rounds(self._copy, order, epoch * chunks, (epoch + 1) * chunks, self._lanes)
+        for turn, (rows, taken, starts) in ahead(rounds):
+            features, S, weight, log_q, start = rows
             step_rows = order.step_rows(turn.chunk)
-            bounds = order.bounds(turn.chunk)[self._lanes[0] : self._lanes[1]] + rows.starts[:-1, None]
+            bounds = order.bounds(turn.chunk)[slice(*self._lanes)] + starts[:-1, None]
             for step, in_all in enumerate(step_rows):
-                taken = [rows.order[lane[step] : lane[step + 1]] for lane in bounds]
-                yield _batch(rows, np.concatenate(taken), self._dtype, self._labels, int(in_all))
+                some = np.concatenate([taken[lane[step] : lane[step + 1]] for lane in bounds])
+                found = torch.from_numpy(features[some]).to(self._dtype)
+                yield padded_batch(found, S, some, self._labels, log_q, start, weight, int(in_all))
             done += len(step_rows)
             if self._tell is not None:
                 self._tell(done, order.steps, np.nan)
-
-
-class _HeldSource:
-    """Batches of rows that are held out."""
-
-    def __init__(self, rows: EncodedRows, dtype: torch.dtype, labels: torch.dtype, size: int = 4096) -> None:
-        S = rows.S
-        nothing = np.empty(0)
-        self._rows = RoundRows(
-            rows.features,
-            S.values,
-            S.offsets,
-            nothing if S.prior is None else S.prior,
-            nothing if rows.log_q is None else rows.log_q,
-            nothing,
-            nothing,
-            np.arange(len(S)),
-            np.array([0, len(S)]),
-        )
-        self._dtype, self._labels, self._size = dtype, labels, size
-        self.steps: int | None = -(-len(S) // size)
-
-    def batches(self, _: int) -> Iterator[TrainingBatch]:
-        """Give all rows."""
-        rows = self._rows
-        for first in range(0, len(rows.order), self._size):
-            yield _batch(rows, rows.order[first : first + self._size], self._dtype, self._labels, None)
-
-
-def _batch(
-    rows: RoundRows, taken: Integers, dtype: torch.dtype, labels: torch.dtype, in_all: int | None
-) -> TrainingBatch:
-    starts = rows.offsets[taken]
-    sizes = rows.offsets[taken + 1] - starts
-    mask = np.arange(int(sizes.max(initial=1))) < sizes[:, None]
-    ends = np.cumsum(sizes)
-    places = np.repeat(starts - ends + sizes, sizes) + np.arange(int(sizes.sum()))
-
-    def padded(flat: NDArray[np.float64]) -> Any:
-        return spread(flat[places], mask, labels) if flat.size else None
-
-    return TrainingBatch(
-        torch.from_numpy(rows.features[taken]).to(dtype),
-        spread(rows.values[places], mask, labels),
-        torch.from_numpy(mask),
-        padded(rows.prior),
-        padded(rows.log_q),
-        padded(rows.start),
-        torch.from_numpy(rows.weight[taken]).to(labels) if rows.weight.size else None,
-        in_all,
-    )

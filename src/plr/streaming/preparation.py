@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.densities import choose_models
 from plr.densities.mixture import Mixture, estimate
 from plr.errors import CandidateError, ParameterError
 from plr.learners import Learner
-from plr.learners.starts import DensityStart, Start
+from plr.learners.starts import DensityStart
 from plr.preprocessing.features import Columns, Encoding
 from plr.preprocessing.scaling import Affine, rescaled
-from plr.streaming.rows import FolderRows, Reading
+from plr.streaming.folder_rows import FolderRows, Reading
 from plr.streaming.shuffled import EncodedRows
 from plr.streaming.survey import Survey, matrix
 from plr.weighting.false_labels import FalseLabelDensity
-from plr.weighting.rule import Rule
+from plr.weighting.rule import Rule, row_sums
 
-__all__ = [
-    "HELD_ROWS",
-    "SAMPLE_ROWS",
-    "Choice",
-    "Preparation",
-    "choose_rows",
-    "prepare",
-]
+__all__ = ["HELD_ROWS", "SAMPLE_ROWS", "Preparation", "choose_rows", "prepare"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -44,30 +36,16 @@ _HELD_SHARE = 10
 _FEWEST_ROWS = 20
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Sorted numbers of the rows that are held out of training, and of a sample of the others."""
-
-    held: Integers
-    sample: Integers
-
-    @property
-    def every(self) -> Integers:
-        """Both."""
-        return np.sort(np.concatenate([self.held, self.sample]))
-
-
-def choose_rows(rows: int, seed: int, held: int | None = None, sample: int = SAMPLE_ROWS) -> Choice:
-    """Choose rows at random to be held out, and others as a sample."""
+def choose_rows(rows: int, seed: int, held: int | None = None) -> tuple[Integers, Integers]:
+    """Return the sorted numbers of rows, chosen at random, to hold out of training, and of a sample of the others."""
     if rows < _FEWEST_ROWS:
         raise CandidateError(
             f"There are {rows} rows; training in batches needs at least {_FEWEST_ROWS}. Give them as one table."
         )
     held = min(HELD_ROWS, max(rows // _HELD_SHARE, 1)) if held is None else held
-    sample = min(sample, rows - held)
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x4E1D]))
-    chosen = random.choice(rows, held + sample, replace=False)
-    return Choice(np.sort(chosen[:held]), np.sort(chosen[held:]))
+    chosen = random.choice(rows, held + min(SAMPLE_ROWS, rows - held), replace=False)
+    return np.sort(chosen[:held]), np.sort(chosen[held:])
 
 
 @dataclass(frozen=True)
@@ -89,9 +67,14 @@ class Preparation:
         Rows held out, and the sample.
     held_index : ndarray
         The numbers of the rows held out.
-    start : StartWeights or None
     mean_weight : float
         Of a row.
+    dtype : str
+        Of the features.
+    mixture : Mixture or None
+        The density of labels that first weights come from, where there is a start.
+    start_weights : ndarray or None
+        The first weights of the sample, by models that have not seen its rows.
     """
 
     names: tuple[str, ...]
@@ -103,9 +86,10 @@ class Preparation:
     held: FolderRows
     sample: FolderRows
     held_index: Integers
-    start: StartWeights | None
     mean_weight: float
-    dtype: str = "float32"
+    dtype: str
+    mixture: Mixture | None = None
+    start_weights: Floats | None = field(default=None, repr=False)
 
     def training(self, rows: FolderRows) -> EncodedRows:
         """Return rows ready for training, without those that are held out."""
@@ -124,48 +108,35 @@ class Preparation:
             rescaled(rows.S, self.target),
             None if rows.weight is None else rows.weight / self.mean_weight,
             None if self.density is None else self.density.log_scaled(rows.S.values, self.target),
-            None if self.start is None else self.start.of(rows, raw),
+            self._start(rows, raw),
         )
 
-
-@dataclass(frozen=True)
-class StartWeights:
-    """First weights for any rows, from a density that was estimated on a sample of them.
-
-    Rows of the sample have the weights of models that have not seen them.
-    """
-
-    mixture: Mixture
-    density: FalseLabelDensity | None
-    index: Integers
-    S: CandidateSets
-    weights: Floats = field(repr=False)
-
-    def of(self, rows: FolderRows, X: Floats) -> Floats:
-        """Return one weight per candidate, flat."""
-        S = rows.S
+    def _start(self, rows: FolderRows, X: Floats) -> Floats | None:
+        """Return the first weights of candidates, flat; None where there is no start."""
+        S, mixture = rows.S, self.mixture
+        if mixture is None or self.start_weights is None:
+            return None
         if len(S) == 0:
             return np.empty(0)
-        mixture = self.mixture
-        values = mixture.target.apply(S.values)
-        found = mixture.at(mixture.heights(X), S.row_index, values)
+        found = mixture.at(mixture.heights(X), S.row_index, mixture.target.apply(S.values))
         log_q = 0.0 if self.density is None else self.density.log(S.values)
         ratio = S.prior_or_uniform * np.exp(np.log(found) - log_q)
-        weights = ratio / np.add.reduceat(ratio, S.offsets[:-1])[S.row_index]
-        known = np.flatnonzero(np.isin(rows.index, self.index))
-        for row, place in zip(known, np.searchsorted(self.index, rows.index[known]), strict=True):
-            own = slice(self.S.offsets[place], self.S.offsets[place + 1])
-            weights[S.offsets[row] : S.offsets[row + 1]] = self.weights[own]
+        weights = ratio / row_sums(ratio, S)[S.row_index]
+        known = np.flatnonzero(np.isin(rows.index, self.sample.index))
+        offsets = self.sample.S.offsets
+        for row, place in zip(known, np.searchsorted(self.sample.index, rows.index[known]), strict=True):
+            own = slice(offsets[place], offsets[place + 1])
+            weights[S.offsets[row] : S.offsets[row + 1]] = self.start_weights[own]
         return weights
 
 
 def prepare(
     found: Survey,
     reading: Reading,
-    choice: Choice,
+    held_index: Integers,
     rule: Rule,
     learner: Learner,
-    start: Start | None,
+    start: DensityStart | None,
     *,
     dtype: str,
     seed: int,
@@ -183,7 +154,7 @@ def prepare(
             source=source,
         )
     chosen = FolderRows.concatenate(found.chosen) if found.chosen else None
-    aside = np.zeros(0, dtype=bool) if chosen is None else np.isin(chosen.index, choice.held)
+    aside = np.zeros(0, dtype=bool) if chosen is None else np.isin(chosen.index, held_index)
     if chosen is None or not aside.any() or aside.all():
         raise CandidateError(
             f"{source}: {found.rows:,} rows have a candidate in {named}, too few to train in batches; give them as one "
@@ -192,7 +163,6 @@ def prepare(
     held, sample = chosen.take(np.flatnonzero(aside)), chosen.take(np.flatnonzero(~aside))
     names = reading.features.names
     columns = found.columns(names)
-    encoding = found.encoding(names, columns, learner.scale_features)
     uniform = FalseLabelDensity(float(found.labels.low[0]), float(found.labels.high[0]))
 
     def density_of(weights: Floats | None) -> FalseLabelDensity | None:
@@ -201,7 +171,7 @@ def prepare(
         return uniform if type(made) is FalseLabelDensity else made
 
     density = density_of(None)
-    first = None
+    mixture = weights = None
     if start is not None:
         task = Task(
             matrix(sample.X, columns),
@@ -214,23 +184,21 @@ def prepare(
             seed=seed,
             n_jobs=n_jobs,
         )
-        models = choose_models(start.models if isinstance(start, DensityStart) else "auto", len(sample.S))
-        made = estimate(task, cv, models)
-        first = StartWeights(made.mixture, density, sample.index, sample.S, made.weights)
-        better = density_of(made.weights)
-        first = replace(first, density=better)
-        density = better
+        made = estimate(task, cv, choose_models(start.models, len(sample.S)))
+        mixture, weights = made.mixture, made.weights
+        density = density_of(weights)
     return Preparation(
         names,
         columns,
-        encoding,
+        found.encoding(names, columns, learner.scale_features),
         found.target(learner.scale_target),
         density,
         uniform,
         held,
         sample,
-        choice.held,
-        first,
+        held_index,
         found.weight / found.rows,
         dtype,
+        mixture,
+        weights,
     )

@@ -18,7 +18,7 @@ from plr.errors import DataError
 
 __all__ = ["BusyError", "Scratch", "read_state", "write_state"]
 
-_IDENTITY, _PROGRESS = "training.json", "progress.npz"
+_IDENTITY = "training.json"
 # Settings that a message names.
 _NAMED = 3
 
@@ -46,42 +46,36 @@ class Scratch:
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self.path = path
         self._lock: int | None = None
-        own = json.dumps(identity, sort_keys=True)
-        mark = path / _IDENTITY
-        self.resumed = False
+        own, mark = json.dumps(identity, sort_keys=True), path / _IDENTITY
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._hold()
-            if any(path.iterdir()):
-                if not mark.is_file():
-                    raise DataError(f"{path} is not empty and not of an unfinished training; name another place.")
-                before = mark.read_text()
-                self.resumed = before == own
-                if not self.resumed and self.is_begun:
-                    self.release()
+            if any(path.iterdir()) and not mark.is_file():
+                raise DataError(f"{path} is not empty and not of an unfinished training; name another place.")
+            before = mark.read_text() if mark.exists() else own
+            self.resumed = mark.exists() and before == own
+            if before != own:
+                if self.is_begun:
                     raise BusyError(
                         f"{path} holds an unfinished training with other settings{_differences(before, own)}. Resume "
                         "it by the command that began it, or delete the folder to begin anew."
                     )
-                if not self.resumed:
-                    self._clear()
+                # There is no copy yet, and so there are no folders.
+                for place in path.iterdir():
+                    place.unlink()
             remove_unfinished(path.glob(".*.part"))
             write_json(mark, identity)
         except OSError as error:
+            self.release()
             raise DataError(f"The folder {path} cannot be used: {error.strerror}.") from error
+        except DataError:
+            self.release()
+            raise
 
     @property
     def is_begun(self) -> bool:
         """Whether there is something to resume from."""
         return any(self.path.glob("part-*.json"))
-
-    def save(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Save the state of the training, in place of an earlier one."""
-        write_state(self.path / _PROGRESS, state)
-
-    def load(self) -> dict[str, NDArray[Any]] | None:
-        """Return the state that was saved; None where there is none."""
-        return read_state(self.path / _PROGRESS)
 
     def remove(self) -> None:
         """Remove the folder and all that is in it."""
@@ -94,29 +88,22 @@ class Scratch:
             os.close(self._lock)
             self._lock = None
 
-    def _clear(self) -> None:
-        for place in self.path.iterdir():
-            if place.is_dir():
-                shutil.rmtree(place)
-            else:
-                place.unlink()
-
     def _hold(self) -> None:
         """Keep others out for as long as this process lives; Windows opens no folders."""
-        if os.name == "nt":
-            return
-        self._lock = os.open(self.path, os.O_RDONLY)
-        if not lock(self._lock):
-            self.release()
-            raise BusyError(
-                f"Another fit is at work in {self.path}; wait until it is over, or write the model under another name."
-            )
+        if os.name != "nt":
+            self._lock = os.open(self.path, os.O_RDONLY)
+            if not lock(self._lock):
+                raise BusyError(
+                    f"Another fit is at work in {self.path}; wait until it is over, or write the model under another "
+                    "name."
+                )
 
 
 def _differences(before: str, now: str) -> str:
     """Return in words which settings differ, if that can be known."""
     try:
-        there, here = (_flat(json.loads(text)) for text in (before, now))
+        identities = [json.loads(text) for text in (before, now)]
+        there, here = ({**(identity.pop("model", None) or {}), **identity} for identity in identities)
     except ValueError:
         return ""
     names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
@@ -124,10 +111,6 @@ def _differences(before: str, now: str) -> str:
     if "folder" in names:
         words.insert(0, "the files have changed")
     return f" ({'; '.join(words[:_NAMED])}{'; and more' if len(words) > _NAMED else ''})" if words else ""
-
-
-def _flat(identity: Any) -> dict[str, Any]:
-    return {**{name: value for name, value in identity.items() if name != "model"}, **dict(identity.get("model") or {})}
 
 
 def write_state(path: Path, state: Mapping[str, NDArray[Any]]) -> None:

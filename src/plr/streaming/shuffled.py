@@ -7,13 +7,17 @@ several processes can have some lanes each and still train on the same batches a
 
 Rows are dealt to chunks run by run: as many as are held in memory at a time are put in order and written to one file of
 Arrow's, in which each lane of each chunk has a record batch of its own.
+
+A training has epochs, and in each a *round* for every chunk. Their order follows from the seed and the sizes of the
+lanes alone, so that several processes agree on it without sending it, and a training that is resumed goes on as it
+would have.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +31,18 @@ from plr.atomic_file import atomic_file, write_json
 from plr.candidates import CandidateSets
 from plr.errors import DataError
 
-__all__ = ["CopyShape", "EncodedRows", "ShuffledCopy", "plan_shape", "space_for", "write_part"]
+__all__ = [
+    "CopyShape",
+    "EncodedRows",
+    "RoundRows",
+    "ShuffledCopy",
+    "TrainingOrder",
+    "TrainingRound",
+    "plan_shape",
+    "read_rounds",
+    "space_for",
+    "write_part",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -37,7 +52,6 @@ _RUN_BYTES, _CHUNK_BYTES = 96 << 20, 16 << 20
 _FEWEST_IN_RUN, _FEWEST_IN_CHUNK, _MOST_IN_CHUNK = 4_096, 8_192, 131_072
 # More runs than this are made larger instead: a chunk is read from all of them.
 _MOST_RUNS = 600
-_LISTS = ("prior", "log_q", "start")
 
 
 class EncodedRows(NamedTuple):
@@ -48,6 +62,26 @@ class EncodedRows(NamedTuple):
     weight: Floats | None = None
     log_q: Floats | None = None
     start: Floats | None = None
+
+    def take(self, places: Integers) -> EncodedRows:
+        """Return some of them."""
+        S = self.S
+        sizes = S.sizes[places]
+        flat = np.repeat(S.offsets[places] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        return EncodedRows(
+            self.features[places],
+            S[places],
+            None if self.weight is None else self.weight[places],
+            None if self.log_q is None else self.log_q[flat],
+            None if self.start is None else self.start[flat],
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[EncodedRows]) -> EncodedRows:
+        """Return the rows of all parts, which must be some."""
+        features, sets, *others = zip(*parts, strict=True)
+        flat = [None if column[0] is None else np.concatenate(column) for column in others]
+        return cls(np.concatenate(features), CandidateSets.concatenate(sets), *flat)
 
 
 @dataclass(frozen=True)
@@ -161,18 +195,133 @@ class ShuffledCopy:
         """How many rows there are."""
         return int(self.sizes.sum())
 
-    def read(self, chunk: int, first: int, last: int) -> pa.Table:
+    def read(self, chunk: int, first: int, last: int) -> EncodedRows:
         """Return the rows of some lanes of a chunk, lane after lane: from ``first`` to before ``last``."""
         if not self._readers:
             self._readers = [pa.ipc.open_file(pa.OSFile(str(self.folder / run["name"]))) for run in self._runs]
         batches = [
             reader.get_batch(chunk * self.shape.lanes + lane) for lane in range(first, last) for reader in self._readers
         ]
-        return pa.Table.from_batches(batches, self.shape.schema)
+        table = pa.Table.from_batches(batches, self.shape.schema)
+        # In an array of its own, which kernels take as it is.
+        features = np.concatenate([part.flatten().to_numpy() for part in table["x"].chunks])
+        y = table["y"].combine_chunks()
+        lists = {name: table[name].combine_chunks().flatten().to_numpy() for name in self.shape.lists}
+        return EncodedRows(
+            features.reshape(len(y), self.shape.width),
+            CandidateSets._of_checked(
+                y.flatten().to_numpy(), y.offsets.to_numpy().astype(np.int64), lists.get("prior")
+            ),
+            table["weight"].to_numpy() if self.shape.weighted else None,
+            lists.get("log_q"),
+            lists.get("start"),
+        )
 
-    def close(self) -> None:
-        """Close the files."""
-        self._readers = []
+
+class TrainingRound(NamedTuple):
+    """Training on the rows of one chunk."""
+
+    number: int
+    epoch: int
+    chunk: int
+    ends_epoch: bool
+
+
+class RoundRows(NamedTuple):
+    """The rows of some lanes in a round."""
+
+    rows: EncodedRows
+    order: Integers
+    """Rows in the order they are taken, lane after lane."""
+    starts: Integers
+    """Where each lane begins in it, and where the last ends."""
+
+
+@dataclass(frozen=True)
+class TrainingOrder:
+    """What is trained on when.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (chunks, lanes)
+        Rows of each lane of each chunk.
+    epochs : int
+    batch_size : int
+        Rows of all lanes in a step. Each lane gives as many; so it is rounded up to a multiple of their number.
+    seed : int
+    """
+
+    sizes: Integers
+    epochs: int
+    batch_size: int
+    seed: int
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes there are."""
+        return self.sizes.shape[1]
+
+    @property
+    def share(self) -> int:
+        """Rows of a lane in a step; the last step of a round takes what is left, up to half as many more."""
+        return -(-self.batch_size // self.lanes)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are in all epochs."""
+        return self.epochs * len(self.sizes)
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are in all epochs."""
+        return self.epochs * int(self._steps_by_chunk().sum())
+
+    def _steps_by_chunk(self) -> Integers:
+        # A step on a handful of rows would be as large as one on a whole batch, and say little.
+        return np.maximum((self.sizes.max(axis=1) + self.share // 2) // self.share, 1)
+
+    def lanes_of(self, number: int, processes: int) -> tuple[int, int]:
+        """Return the lanes of one of several processes: from the first to before the second."""
+        return number * self.lanes // processes, (number + 1) * self.lanes // processes
+
+    def step_rows(self, chunk: int) -> Integers:
+        """Return how many rows, of all lanes, each step of a chunk has."""
+        return np.diff(self.bounds(chunk), axis=1).sum(axis=0)
+
+    def bounds(self, chunk: int) -> Integers:
+        """Return where each step of a chunk begins in each lane, and where the last ends: a row for each lane."""
+        steps, sizes = int(self._steps_by_chunk()[chunk]), self.sizes[chunk][:, None]
+        return np.concatenate([np.minimum(np.arange(steps) * self.share, sizes), sizes], axis=1)
+
+    def turns(self, first: int = 0) -> Iterator[TrainingRound]:
+        """Give the rounds from number ``first`` on."""
+        chunks = len(self.sizes)
+        for number in range(first, self.rounds):
+            epoch, place = divmod(number, chunks)
+            if place == 0 or number == first:
+                random = np.random.default_rng(np.random.SeedSequence([self.seed, 0xE90C, epoch]))
+                order = random.permutation(chunks)
+            yield TrainingRound(number, epoch, int(order[place]), place == chunks - 1)
+
+
+def read_rounds(
+    copy: ShuffledCopy,
+    order: TrainingOrder,
+    first: int = 0,
+    last: int | None = None,
+    lanes: tuple[int, int] | None = None,
+) -> Iterator[tuple[TrainingRound, RoundRows]]:
+    """Read the rounds of a training from number ``first`` to before ``last``; all lanes, or some."""
+    begin, end = lanes or (0, order.lanes)
+    for turn in order.turns(first):
+        if turn.number == last:
+            return
+        starts = np.concatenate([[0], np.cumsum(order.sizes[turn.chunk, begin:end])]).astype(np.int64)
+        taken = []
+        for lane, at in zip(range(begin, end), starts, strict=False):
+            seed = np.random.SeedSequence([order.seed, 0x1A4E, turn.epoch, turn.chunk, lane])
+            taken.append(at + np.random.default_rng(seed).permutation(int(order.sizes[turn.chunk, lane])))
+        yield turn, RoundRows(copy.read(turn.chunk, begin, end), np.concatenate(taken), starts)
 
 
 def space_for(folder: Path, needed: int) -> None:
@@ -195,41 +344,12 @@ def _gathered(rows: Iterable[EncodedRows], most: int) -> Iterator[EncodedRows]:
         waiting.append(part)
         held += len(part.S)
         while held >= most:
-            whole = _joined(waiting)
-            yield _slice(whole, 0, most)
-            waiting = [_slice(whole, most, held)] if held > most else []
+            whole = EncodedRows.concatenate(waiting)
+            yield whole.take(np.arange(most))
+            waiting = [whole.take(np.arange(most, held))]
             held -= most
     if held:
-        yield _joined(waiting)
-
-
-def _joined(parts: list[EncodedRows]) -> EncodedRows:
-    if len(parts) == 1:
-        return parts[0]
-
-    def one(name: str) -> Any:
-        found = [getattr(part, name) for part in parts]
-        return None if found[0] is None else np.concatenate(found)
-
-    sets = CandidateSets.concatenate([part.S for part in parts])
-    return EncodedRows(one("features"), sets, one("weight"), one("log_q"), one("start"))
-
-
-def _slice(rows: EncodedRows, first: int, last: int) -> EncodedRows:
-    return _taken(rows, np.arange(first, last))
-
-
-def _taken(rows: EncodedRows, order: Integers) -> EncodedRows:
-    S = rows.S
-    sizes = S.sizes[order]
-    flat = np.repeat(S.offsets[order] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    return EncodedRows(
-        rows.features[order],
-        S[order],
-        None if rows.weight is None else rows.weight[order],
-        None if rows.log_q is None else rows.log_q[flat],
-        None if rows.start is None else rows.start[flat],
-    )
+        yield EncodedRows.concatenate(waiting)
 
 
 def _dealt(rows: int, offset: int, cells: int) -> Integers:
@@ -244,7 +364,7 @@ def _write_run(folder: Path, name: str, rows: EncodedRows, shape: CopyShape, num
     count = len(rows.S)
     offset = int(random.integers(cells))
     drawn = random.permutation(count)
-    rows = _taken(rows, drawn[np.argsort((np.arange(count) + offset) % cells, kind="stable")])
+    rows = rows.take(drawn[np.argsort((np.arange(count) + offset) % cells, kind="stable")])
     ends = np.cumsum(_dealt(count, offset, cells))
     with (
         atomic_file(folder / name, "The shuffled copy of the rows") as file,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,10 +15,9 @@ from plr.columns.kinds import Mended
 from plr.errors import FeatureError, TargetScaleError
 from plr.preprocessing.features import MOST_CATEGORIES, Columns, Encoding
 from plr.preprocessing.scaling import Affine
-from plr.streaming.rows import FolderRows
-from plr.weighting.rule import frozen
+from plr.streaming.folder_rows import FolderRows
 
-__all__ = ["Moments", "Survey", "is_category", "matrix", "survey"]
+__all__ = ["Moments", "Survey", "matrix", "survey"]
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +38,8 @@ class Moments:
     squares: Floats
     low: Floats
     high: Floats
+    gaps: NDArray[np.bool_]
+    """Whether an entry is missing."""
 
     @classmethod
     def of(cls, values: Floats, weight: Floats | None = None) -> Moments:
@@ -54,7 +56,7 @@ class Moments:
             squares = (counts * (offset - mean) ** 2).sum(axis=0)
         low = np.where(there, values, np.inf).min(axis=0, initial=np.inf)
         high = np.where(there, values, -np.inf).max(axis=0, initial=-np.inf)
-        return cls(total, mean + middle, squares, low, high)
+        return cls(total, mean + middle, squares, low, high, np.asarray(~there.all(axis=0)))
 
     def add(self, other: Moments) -> None:
         """Take in the moments of further rows."""
@@ -66,6 +68,7 @@ class Moments:
             self.mean = np.where(self.weight > 0, self.mean + apart * share, other.mean)
         self.weight = total
         self.low, self.high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        self.gaps = self.gaps | other.gaps
 
     @property
     def deviation(self) -> Floats:
@@ -92,8 +95,6 @@ class Survey:
         Whether candidates have priors.
     numbers : Moments
         Of the features that are numbers.
-    gaps : ndarray of bool
-        Which of them have gaps.
     labels : Moments
         Of the candidates, each counted by its prior and its row's weight.
     counts : dict
@@ -101,7 +102,7 @@ class Survey:
     chosen : list of FolderRows
         The rows that were asked for.
     mended : dict
-        How many cells of a column count as missing, by column and by what they are not, and the first of them.
+        What is to be said of cells that count as missing, by column and by what they are not.
     """
 
     rows: int = 0
@@ -111,20 +112,18 @@ class Survey:
     weight: float = 0.0
     has_prior: bool = False
     numbers: Moments | None = None
-    gaps: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     labels: Moments | None = None
-    counts: dict[str, dict[str, float]] = field(default_factory=dict)
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
     chosen: list[FolderRows] = field(default_factory=list)
-    mended: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    mended: dict[tuple[str, str], Mended] = field(default_factory=dict)
 
     def add(self, other: Survey) -> None:
         """Take in what was found of further rows."""
         if self.numbers is None or self.labels is None:
-            self.numbers, self.labels, self.gaps = other.numbers, other.labels, other.gaps
+            self.numbers, self.labels = other.numbers, other.labels
         elif other.numbers is not None and other.labels is not None:
             self.numbers.add(other.numbers)
             self.labels.add(other.labels)
-            self.gaps = self.gaps | other.gaps
         self.rows += other.rows
         self.left_out += other.left_out
         self.candidates += other.candidates
@@ -132,20 +131,13 @@ class Survey:
         self.weight += other.weight
         self.has_prior = self.has_prior or other.has_prior
         for name, counts in other.counts.items():
-            mine = self.counts.setdefault(name, {})
-            for text, count in counts.items():
-                mine[text] = mine.get(text, 0.0) + count
+            mine = self.counts.setdefault(name, Counter())
+            mine.update(counts)
             if len(mine) > _MOST_COUNTED:
-                kept = sorted(mine, key=lambda text: (-mine[text], text))[: _MOST_COUNTED // 2]
-                self.counts[name] = {text: mine[text] for text in kept}
+                self.counts[name] = Counter(dict(mine.most_common(_MOST_COUNTED // 2)))
         self.chosen.extend(other.chosen)
-        for which, (cells, first) in other.mended.items():
-            known = self.mended.get(which)
-            self.mended[which] = (cells, first) if known is None else (known[0] + cells, known[1])
-
-    def notes(self) -> list[str]:
-        """Return in words what had to be mended."""
-        return [Mended(column, kind, cells, first) for (column, kind), (cells, first) in self.mended.items()]
+        for which, note in other.mended.items():
+            self.mended[which] = self.mended[which].joined(note) if which in self.mended else note
 
     def columns(self, names: Sequence[str]) -> Columns | None:
         """Return how texts become numbers; None where there are no texts."""
@@ -166,10 +158,10 @@ class Survey:
         if bad.any():
             name = names[numeric[int(np.flatnonzero(bad)[0])]]
             raise FeatureError(f"Column {name!r} has a range too large for float64 arithmetic; rescale it.")
-        marked = tuple(place for place, gap in zip(numeric, self.gaps, strict=True) if gap)
-        missing = 1.0 - self.numbers.weight[self.gaps] / self.weight
+        gaps = self.numbers.gaps
+        marked = tuple(place for place, gap in zip(numeric, gaps, strict=True) if gap)
         codes: dict[int, Floats] = {}
-        shares = [missing]
+        shares = [1.0 - self.numbers.weight[gaps] / self.weight]
         for place in categorical:
             assert columns is not None
             weight = np.array([self.counts[names[place]][text] for text in columns.categories[place]])
@@ -177,31 +169,25 @@ class Survey:
             codes[place] = frequent.astype(np.float64)
             shares.append(weight[frequent] / self.weight)
         share = np.concatenate(shares)
-        if scale:
-            centre, unit = (
-                np.concatenate([mean, share]),
-                np.concatenate([deviation, np.full(len(share), _INDICATOR_SCALE)]),
-            )
-        else:
-            centre, unit = np.zeros(len(mean) + len(share)), np.ones(len(mean) + len(share))
+        centre = np.concatenate([mean, share])
+        unit = np.concatenate([deviation, np.full(len(share), _INDICATOR_SCALE)])
+        if not scale:
+            centre, unit = np.zeros_like(centre), np.ones_like(unit)
         return Encoding(numeric, mean, marked, codes, Affine(centre, unit))
 
     def target(self, scale: bool) -> Affine:
         """Return how labels are scaled, as `plr.preprocessing.scaling.learn_target` would."""
         assert self.labels is not None
-        centre, deviation = float(self.labels.mean[0]), float(self.labels.deviation[0])
+        centre, deviation, low, high = (
+            float(part[0]) for part in (self.labels.mean, self.labels.deviation, self.labels.low, self.labels.high)
+        )
         if not (np.isfinite(centre) and np.isfinite(deviation)):
-            raise TargetScaleError(
-                f"The candidates reach from {self.labels.low[0]:g} to {self.labels.high[0]:g}, a span beyond float64 "
-                f"arithmetic; divide them all by 1e150, or leave out what is no label."
-            )
-        low, high = float(self.labels.low[0]), float(self.labels.high[0])
-        if low < high and max(-low, high) < _SMALLEST_LABELS:
-            raise TargetScaleError(
-                f"The candidates reach from {low:g} to {high:g}; squares of such small labels vanish in float64. "
-                f"Multiply them all by 1e150."
-            )
-        return Affine(np.float64(centre), np.float64(deviation)) if scale else Affine(np.float64(0.0), np.float64(1.0))
+            wrong = ", a span beyond float64 arithmetic; divide them all by 1e150, or leave out what is no label"
+        elif low < high and max(-low, high) < _SMALLEST_LABELS:
+            wrong = "; squares of such small labels vanish in float64. Multiply them all by 1e150"
+        else:
+            return Affine(np.float64(centre if scale else 0.0), np.float64(deviation if scale else 1.0))
+        raise TargetScaleError(f"The candidates reach from {low:g} to {high:g}{wrong}.")
 
 
 def survey(rows: Iterable[FolderRows], choose: NDArray[np.int64] | None = None) -> Survey:
@@ -219,64 +205,40 @@ def survey(rows: Iterable[FolderRows], choose: NDArray[np.int64] | None = None) 
     return found
 
 
-def is_category(column: pa.ChunkedArray) -> bool:
-    """Return whether a feature is texts."""
-    return bool(pa.types.is_string(column.type))
-
-
 def matrix(X: pa.Table, columns: Columns | None) -> Floats:
     """Return features as a float64 matrix: numbers, and numbers of categories, NaN where missing or not known."""
     out = np.empty((X.num_rows, X.num_columns))
     for place, column in enumerate(X.columns):
-        if not is_category(column):
-            out[:, place] = column.to_numpy()
-            continue
-        assert columns is not None
-        known = pa.array(columns.categories[place], pa.string())
-        out[:, place] = pc.fill_null(pc.index_in(column, known).cast(pa.float64()), np.nan).to_numpy()
+        if pa.types.is_string(column.type):
+            assert columns is not None
+            known = pa.array(columns.categories[place], pa.string())
+            column = pc.fill_null(pc.index_in(column, known).cast(pa.float64()), np.nan)
+        out[:, place] = column.to_numpy()
     return out
 
 
 def _look(rows: FolderRows, choose: NDArray[np.int64] | None) -> Survey:
-    mended = {(column, kind): (cells, first) for column, kind, cells, first in rows.mended}
-    found = Survey(rows=len(rows.index), left_out=rows.left_out, mended=mended)
+    found = Survey(rows=len(rows.index), left_out=rows.left_out)
+    found.mended = {(note.column, note.kind): note for note in rows.mended}
     if not found.rows:
         return found
-    S, weight = rows.S, rows.weight
+    S, weight = rows.S, np.ones(found.rows) if rows.weight is None else rows.weight
     found.candidates, found.largest_set = S.values.size, int(S.sizes.max())
-    found.weight = float(found.rows) if weight is None else float(weight.sum())
+    found.weight = float(weight.sum())
     found.has_prior = S.prior is not None
-    numbers = [column.to_numpy() for column in rows.X.columns if not is_category(column)]
-    values = np.column_stack(numbers) if numbers else np.empty((found.rows, 0))
-    found.numbers = Moments.of(values, weight)
-    found.gaps = np.asarray(np.isnan(values).any(axis=0))
-    counted = S.prior_or_uniform if weight is None else S.prior_or_uniform * weight[S.row_index]
-    found.labels = Moments.of(S.values[:, None], counted)
+    numbers = [np.empty((found.rows, 0))]
     for name, column in zip(rows.X.column_names, rows.X.columns, strict=True):
-        if is_category(column):
-            found.counts[name] = _count(column, weight)
+        if pa.types.is_string(column.type):
+            counted = pa.table({"text": column, "weight": weight}).drop_null().group_by("text")
+            texts, totals = counted.aggregate([("weight", "sum")]).select(["text", "weight_sum"]).columns
+            found.counts[name] = Counter(dict(zip(texts.to_pylist(), totals.to_pylist(), strict=True)))
+        else:
+            numbers.append(column.to_numpy()[:, None])
+    found.numbers = Moments.of(np.concatenate(numbers, axis=1), weight)
+    found.labels = Moments.of(S.values[:, None], S.prior_or_uniform * weight[S.row_index])
     if choose is not None:
         first, last = np.searchsorted(choose, [rows.index[0], rows.index[-1] + 1])
         places = np.flatnonzero(np.isin(rows.index, choose[first:last]))
         if places.size:
-            found.chosen.append(_small_copy(rows.take(places)))
+            found.chosen.append(rows.take(places))
     return found
-
-
-def _count(column: pa.ChunkedArray, weight: Floats | None) -> dict[str, float]:
-    coded = pc.dictionary_encode(column.combine_chunks(), null_encoding="mask")
-    if isinstance(coded, pa.ChunkedArray):
-        coded = coded.combine_chunks()
-    there = coded.indices.is_valid().to_numpy(zero_copy_only=False)
-    places = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)[there]
-    weights = None if weight is None else weight[there]
-    totals = np.bincount(places, weights, minlength=len(coded.dictionary))
-    return dict(zip(coded.dictionary.to_pylist(), totals.astype(float).tolist(), strict=True))
-
-
-def _small_copy(rows: FolderRows) -> FolderRows:
-    """Return rows that hold on to no larger array they were taken from."""
-    S = rows.S
-    prior = None if S.prior is None else frozen(S.prior.copy())
-    sets = type(S)(frozen(S.values.copy()), frozen(S.offsets.copy()), prior)
-    return FolderRows(rows.index, rows.X, sets, rows.weight)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr._parameters import check_number
+from plr.columns.candidates import read_sets
 from plr.columns.targets import read_target
 from plr.errors import DataError, ParameterError
 from plr.front_end import FrontEnd, warn
@@ -16,7 +17,7 @@ from plr.label_matching import Precision, precision_of
 from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics
 from plr.sources.source import Batch, Source
 from plr.tables.row_digests import SeenRows
-from plr.tables.row_reader import RowReader, batches_of, no_candidates, place_in, read_sets
+from plr.tables.row_reader import RowReader, batches_of, no_candidates, place_in
 
 if TYPE_CHECKING:
     from plr.tables.model import TableModel
@@ -57,7 +58,7 @@ def evaluate(model: TableModel, source: Source, asked: Asked, interval: float, f
             continue
         place = place_in(source, numbers)
         X = reader.read(table, place)
-        sets = read_sets(table, target, source, place, prior) if target else None
+        sets = read_sets(table, target, source, numbers, prior) if target else None
         prediction, scale = regressor._predict_with_scale(X)
         if seen is not None:
             prediction, scale, found = seen.predict(X, sets, prediction, scale)

@@ -1,7 +1,7 @@
 """Fit a regressor to a table: from the rows of a source to features and candidate sets, then training.
 
 A source whose rows are in memory is fitted as arrays are. One in batches is trained on in batches
-(`plr.streaming.fitting`), by the learners that can.
+(`plr.streaming.folder_fit`), by the learners that can.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from plr.sources.files import FORMATS
 from plr.sources.folder import Folder, open_source
 from plr.sources.source import Source, TableSource
 from plr.streaming.engine import Engine
-from plr.streaming.fitting import STREAMED, FolderFit, fit_folder
-from plr.streaming.rows import Reading
+from plr.streaming.folder_fit import STREAMED, FolderFit, fit_folder
+from plr.streaming.folder_rows import Reading
 from plr.tables.identification_columns import count_doubt, doubt_of
 from plr.tables.roles import Asked, Roles, read_roles
 from plr.tables.row_digests import row_digests, table_digest
-from plr.tables.row_reader import place_in, take_with_candidates
+from plr.tables.row_reader import take_with_candidates
 
 __all__ = ["FitSummary", "Inspect", "check_table", "fit_table", "open_in_batches"]
 
@@ -232,7 +232,7 @@ def _fit_in_memory(
     table = next(source.batches()).table
     roles = read_roles(table, source, asked, front)
     rows, sets, place = take_with_candidates(
-        table, roles.target, source, place_in(source, 0), roles.prior, drop_empty=drop_empty, front=front
+        table, roles.target, source, 0, roles.prior, drop_empty=drop_empty, front=front
     )
     features = _learn_features(rows, source, roles, asked, front)
     # What is to be said about single cells has been said with their columns.
@@ -305,7 +305,7 @@ def _fit_in_batches(
         front.note("Resumed from checkpoint.")
     if found.survey.left_out:
         front.note(f"Left out: {found.survey.left_out:,} of {folder.rows:,} rows, which have no candidate.")
-    for text in found.survey.notes():
+    for text in found.survey.mended.values():
         warn(text)
     return summary(found)
 
@@ -333,7 +333,7 @@ def check_table(
         front.note(f"Looked at a sample: {table.num_rows:,} of {source.rows:,} rows, from all over the folder.")
     roles = read_roles(table, source, asked, front)
     table, sets, place = take_with_candidates(
-        table, roles.target, source, place_in(source, numbers), roles.prior, drop_empty=drop_empty, front=front
+        table, roles.target, source, numbers, roles.prior, drop_empty=drop_empty, front=front
     )
     features = learn_features(table, roles.aside, source)
     _tell_columns(features, front)

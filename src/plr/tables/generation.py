@@ -19,7 +19,7 @@ from plr.sources.folder import Folder, open_source
 from plr.sources.recipe import with_recipe
 from plr.sources.source import File
 from plr.streaming.generate_candidates import plan_generation
-from plr.streaming.mapping import Piece
+from plr.streaming.outputs import Piece
 from plr.tables.output import Done, TableOutput, what_is_read
 from plr.tables.roles import named_columns
 from plr.tables.row_reader import place_in
@@ -85,11 +85,14 @@ def generate_table(
             generation = plan_generation(source, target, given, settings["random_state"], tell)
         told = generation.describe()
         made = {**made, **told, "options": {**made["options"], **told["options"]}}
-        pieces = generation.pieces(truth_column)
+
+        def pieces(files: Sequence[File]) -> Generator[Piece]:
+            return generation.pieces(files, truth_column)
+
     else:
 
         def pieces(files: Sequence[File]) -> Generator[Piece]:
-            for first, table in source.batches(None, files):
+            for _, table in source.batches(None, files):
                 try:
                     y = read_target(table, target, source, place_in(source, 0))
                 except DataError as error:
@@ -100,7 +103,7 @@ def generate_table(
                 sets = make_candidates(y, X=X, **settings)
                 table = table.set_column(table.column_names.index(target), target, sets.to_arrow())
                 table = table if truth_column is None else table.append_column(truth_column, [y])
-                yield Piece(first, table, {"candidates": len(sets.values)})
+                yield Piece(table, {"candidates": len(sets.values)})
 
     schema = pa.schema([*source.schema, *truth], metadata=source.schema.metadata)
     schema = schema.set(schema.get_field_index(target), pa.field(target, pa.list_(pa.float64())))

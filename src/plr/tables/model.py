@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr._parameters import check_integer, check_number
+from plr.columns.candidates import read_sets
 from plr.columns.features import Features
 from plr.errors import NotFittedError, ParameterError, unknown_name
 from plr.front_end import PYTHON, FrontEnd, warn
@@ -28,7 +29,7 @@ from plr.tables.identification_columns import MostDoubtful, count_doubt, identif
 from plr.tables.output import Done, TableOutput, what_is_read
 from plr.tables.roles import named_columns, only_one_role
 from plr.tables.row_digests import table_digest
-from plr.tables.row_reader import RowReader, no_candidates, place_in, read_sets
+from plr.tables.row_reader import RowReader, no_candidates, place_in
 
 if TYPE_CHECKING:
     from plr.streaming.engine import Engine
@@ -588,7 +589,7 @@ class _Identifying:
 
     def __call__(self, batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
         table, place, rows = batch.table, place_in(self._source, batch.first), batch.table.num_rows
-        sets = read_sets(table, self.target, self._source, place, self.prior)
+        sets = read_sets(table, self.target, self._source, batch.first, self.prior)
         counts: dict[str, float] = {"without": rows - len(sets)}
         found = None
         if len(sets):

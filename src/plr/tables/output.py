@@ -19,8 +19,7 @@ from plr.memory import peak_memory
 from plr.sources.files import format_of
 from plr.sources.source import Batch, File, Source, TableSource
 from plr.streaming.formats import AS_WRITTEN, TableFile
-from plr.streaming.mapping import Made, Piece, made_of, sum_counts, write_pieces
-from plr.streaming.writing import is_folder_output, open_output
+from plr.streaming.outputs import Piece, is_folder_output, made_of, open_output, sum_counts, write_pieces
 from plr.tables.row_reader import batches_of
 
 __all__ = ["Done", "NewColumns", "TableOutput", "check_output", "what_is_read", "write_table"]
@@ -162,9 +161,9 @@ class TableOutput:
     def map(self, what: str, columns: NewColumns) -> Done:
         """Make the new columns of all batches, with what is counted on the way, and write them."""
 
-        def make(batch: Batch) -> Made:
+        def make(batch: Batch) -> Piece:
             new, counts = columns(batch)
-            return Made(self.with_columns(batch, new), counts)
+            return Piece(self.with_columns(batch, new), counts)
 
         return self.write(what, made_of(self.source, make))
 
@@ -196,16 +195,16 @@ class TableOutput:
         output = open_output(self.out, self.source, self.made, sys.stdout.buffer)
         sys.stdout.flush()
         with self.front.working(what) as tell:
-            found = write_pieces(self.source, pieces, self.schema, output, tell)
+            skipped, counts = write_pieces(self.source, pieces, self.schema, output, tell)
         names = [added.name for added in self.fields]
-        return Done(self.source, self.out, found.rows, names, found.files, found.skipped, found.counts)
+        return Done(self.source, self.out, self.source.rows, names, len(self.source.files), skipped, counts)
 
     def write_one(self, table: pa.Table) -> None:
         """Write one table in place of all rows."""
         whole = TableSource(table, self.source.path)
         output = open_output(self.out, whole, {}, sys.stdout.buffer)
         sys.stdout.flush()
-        write_pieces(whole, made_of(whole, lambda batch: Made(batch.table, {})), self.schema, output)
+        write_pieces(whole, made_of(whole, lambda batch: Piece(batch.table, {})), self.schema, output)
 
 
 def what_is_read(source: Source, *, whole: bool = False) -> str:

@@ -10,16 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from plr.columns.candidates import read_candidates
+from plr.columns.candidates import read_sets
 from plr.columns.features import Features, check_present
 from plr.columns.kinds import Column, Mended
 from plr.columns.targets import read_target
-from plr.errors import CandidateError, DataError, EmptySetError, FeatureError, PriorError
+from plr.errors import DataError, EmptySetError, FeatureError
 from plr.front_end import PYTHON, FrontEnd, listed, warn
 from plr.learners import Module
 from plr.sources.source import Batch, Source
 from plr.streaming.ahead import ahead
-from plr.streaming.sets import read_sets_at
 
 if TYPE_CHECKING:
     from plr.candidates import CandidateSets
@@ -30,7 +29,6 @@ __all__ = [
     "batches_of",
     "no_candidates",
     "place_in",
-    "read_sets",
     "read_some_truths",
     "take_with_candidates",
 ]
@@ -56,18 +54,6 @@ def batches_of(source: Source, what: str, front: FrontEnd, columns: Sequence[str
             tell(batch.first + batch.table.num_rows, source.rows, 0.0)
 
 
-def read_sets(
-    table: pa.Table, columns: Sequence[str], source: Source, place: Place, prior: Sequence[str] = ()
-) -> CandidateSets:
-    """Return the candidate sets of some rows; those without a candidate are left out, as ``kept`` then says."""
-    if table.num_rows < source.rows:
-        return read_sets_at(table, columns, source.path, place, prior)
-    try:
-        return read_candidates(table, columns, prior=prior, empty="drop")
-    except (CandidateError, PriorError) as error:
-        raise type(error)(f"{source}: {error}") from error
-
-
 def no_candidates(source: Source, columns: Sequence[str]) -> EmptySetError:
     """Make the error for a table without a single candidate."""
     return EmptySetError(f"{source}: no row has a candidate in {', '.join(map(repr, columns))}.")
@@ -77,14 +63,14 @@ def take_with_candidates(
     table: pa.Table,
     columns: Sequence[str],
     source: Source,
-    place: Place,
+    numbers: NDArray[np.int64] | int,
     prior: Sequence[str] = (),
     *,
     drop_empty: bool,
     front: FrontEnd = PYTHON,
 ) -> tuple[pa.Table, CandidateSets, Place]:
     """Return the rows that have candidates, their sets, and what says where each is; others are an error, or told."""
-    sets = read_sets(table, columns, source, place, prior)
+    sets, place = read_sets(table, columns, source, numbers, prior), place_in(source, numbers)
     kept = sets.kept
     if kept is None:
         return table, sets, place

@@ -173,7 +173,15 @@ class Rule:
         The share of rows whose truth is missing is learned as well, where it is to be. Weights that are not the rule's
         ``own`` but a start's sum to one and say nothing about it.
         """
-        from plr.weighting._noise import next_missing, next_scale, spread
+        mean = float(np.average(self.spread(prediction, S, state, weights, threads=threads), weights=sample_weight))
+        met = float(np.average(row_sums(weights, S), weights=sample_weight)) if self.may_miss else 1.0
+        return self.next_state(state, mean, met, own=own)
+
+    def spread(
+        self, prediction: Floats, S: CandidateSets, state: Floats, weights: Floats, *, threads: int = 1
+    ) -> Floats:
+        """Return each row's weighted residuals, whose mean gives the noise scale."""
+        from plr.weighting._noise import spread
 
         parts = np.empty(len(S))
         centre = _writeable(prediction)
@@ -183,16 +191,17 @@ class Rule:
             spread(self.formula, centre[first:last], S.values, offsets, state, weights, parts[first:last])
 
         _share_rows(work, S, threads)
+        return parts
+
+    def next_state(self, state: Floats, mean: float, met: float, *, own: bool = True) -> Floats:
+        """Return the state after a round, from the mean of `spread` and of the sums of the rows' weights."""
+        from plr.weighting._noise import next_missing, next_scale
+
         new = state.copy()
-        mean = float(np.average(parts, weights=sample_weight))
-        if self.may_miss:
-            met = float(np.average(row_sums(weights, S), weights=sample_weight))
-            if self.learns_missing and own:
-                new[MISSING] = next_missing(met)
-            if not met > 0.0:
-                return new
-            mean /= met
-        new[SCALE] = next_scale(self.formula, mean, state)
+        if self.learns_missing and own:
+            new[MISSING] = next_missing(met)
+        if met > 0.0:
+            new[SCALE] = next_scale(self.formula, mean / met, state)
         return new
 
 

@@ -20,7 +20,7 @@ from plr.preprocessing.scaling import Affine, rescaled
 from plr.torch.batches import PartialLabelDataset, collate_sets, pad_mask, spread
 from plr.weighting.false_labels import FalseLabelDensity
 
-__all__ = ["BatchSource", "MapSource", "PairRows", "StreamSource", "TaskRows", "TrainingBatch", "peek"]
+__all__ = ["BatchSource", "MapSource", "PairRows", "StreamSource", "TaskRows", "TrainingBatch", "padded_batch", "peek"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -69,24 +69,40 @@ class TaskRows(Dataset):
         return len(self.S)
 
     def __getitem__(self, rows: Rows) -> TrainingBatch:
-        starts = self.S.offsets[rows]
-        sizes = self.S.offsets[rows + 1] - starts
-        mask = pad_mask(sizes, rows)
-        ends = np.cumsum(sizes)
-        places = np.repeat(starts - ends + sizes, sizes) + np.arange(ends[-1])
+        features = self.features[rows]
+        return padded_batch(features, self.S, rows, self.dtype, self.log_q, self.start, self.importance)
 
-        def padded(flat: Floats | None) -> Tensor | None:
-            return None if flat is None else spread(flat[places], mask, self.dtype)
 
-        return TrainingBatch(
-            self.features[rows],
-            spread(self.S.values[places], mask, self.dtype),
-            torch.from_numpy(mask),
-            padded(self.S.prior),
-            padded(self.log_q),
-            padded(self.start),
-            None if self.importance is None else torch.from_numpy(self.importance[rows]).to(self.dtype),
-        )
+def padded_batch(
+    features: Any,
+    S: CandidateSets,
+    rows: Rows,
+    dtype: torch.dtype,
+    log_q: Floats | None = None,
+    fixed: Floats | None = None,
+    weight: Floats | None = None,
+    rows_in_all: int | None = None,
+) -> TrainingBatch:
+    """Return some rows of all as a batch; ``features`` are those of these rows, everything else that of all."""
+    starts = S.offsets[rows]
+    sizes = S.offsets[rows + 1] - starts
+    # One of several processes may have no row of a batch.
+    mask = pad_mask(sizes, rows) if len(rows) else np.zeros((0, 1), dtype=bool)
+    places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+
+    def padded(flat: Floats | None) -> Any:
+        return None if flat is None else spread(flat[places], mask, dtype)
+
+    return TrainingBatch(
+        features,
+        padded(S.values),
+        torch.from_numpy(mask),
+        padded(S.prior),
+        padded(log_q),
+        padded(fixed),
+        None if weight is None else torch.from_numpy(weight[rows]).to(dtype),
+        rows_in_all,
+    )
 
 
 class PairRows(Dataset):

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import IterableDataset
 
 from plr._parameters import check_integer
-from plr.contracts import Report, Task
+from plr.contracts import START_SHARE, Report, Task
 from plr.errors import DivergenceError
 from plr.learners.module.data import BatchSource, MakeBatch, MapSource, PairRows, StreamSource, TaskRows, peek
 from plr.learners.module.factories import (
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Interface", "begin", "fit_pairs", "fit_task", "label_type", "train"]
 
-# The first third of the epochs trains on the weights of a start, where there is one.
-_START_SHARE = 3
 # How much a batch moves the noise scale: about one whole round in an epoch, or in so many batches.
 _SLOWEST_ROUND, _UNKNOWN_ROUND = 100, 20
 
@@ -85,7 +83,7 @@ def fit_task(learner: Module, settings: ModuleSettings, task: Task) -> FittedMod
             label_scale(rescaled(S, target), task.sample_weight),
             task.seed,
             numbers,
-            settings.epochs // _START_SHARE if task.start is not None else 0,
+            settings.epochs // START_SHARE if task.start is not None else 0,
             numbers.outside(task.callback),
         )
         interface = Interface(reader, target, (*given, *held_out))

@@ -120,9 +120,9 @@ def load_file(path: str | os.PathLike[str], target: str) -> Dataset:
     -------
     Dataset
     """
-    from plr.sources.source import TableSource
+    from plr.sources.files import read_file
 
-    found = TableSource.read(path)
+    found = read_file(path)
     return dataset_of(found.table, target, name=Path(path).stem, source=found)
 
 

@@ -11,34 +11,32 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import MISSING, SCALE
-from plr._vectors import DOUBLES
+from plr._codes import SCALE
+from plr.contracts import Report
 from plr.errors import DivergenceError
-from plr.network._activations import ACTIVATIONS
-from plr.network._blocks import STRIDE
-from plr.network._heads import Sets
-from plr.network._optimizers import OPTIMIZERS
-from plr.network._passes import Layout
-from plr.network._stages import get_stages
-from plr.network._training import BY_LOSS, CONSTANT, COSINE
-from plr.network.initialisation import NO_SCORE, PARAMETERS, diverged, initial_parameters
-from plr.network.network import SCALAR_HEAD, Network, NetworkSettings, _aligned
+from plr.learners.mlp import FittedNetwork
+from plr.network.initialisation import NO_SCORE, PARAMETERS, diverged
+from plr.network.lanes import Lanes, LaneSteps
+from plr.network.network import BY_LOSS, Network, NetworkSettings, kernel_sets
 from plr.noise import fit_noise
-from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, step_on, take_step, train_steps
-from plr.streaming.shuffled import EncodedRows, ShuffledCopy
-from plr.streaming.training_rounds import RoundRows, TrainingOrder, TrainingRound
+from plr.preprocessing.features import Encoding
+from plr.preprocessing.scaling import Affine
+from plr.streaming.ahead import ahead
+from plr.streaming.scratch import read_state, write_state
+from plr.streaming.shuffled import EncodedRows, RoundRows, ShuffledCopy, TrainingOrder, TrainingRound, read_rounds
 from plr.weighting import Posterior
-from plr.weighting._noise import next_missing, next_scale
 from plr.weighting.rule import NOTHING, Rule, frozen
 
 __all__ = ["LaneTraining", "NetworkJob", "ProcessGroup", "SingleProcess"]
 
 Floats = NDArray[np.float64]
+Progress = Callable[[int, int, float], object]
 
 # As in training on rows in memory: Python looks at progress and at Ctrl-C about this often.
 _SECONDS_BETWEEN_LOOKS = 0.1
 _FIRST_OPERATIONS, _MOST_STEPS = 200_000_000, 1 << 30
-_HISTORY = ("losses", "scales", "validation")
+_CHECKPOINT = "progress.npz"
+_MOVING, _HISTORY = ("parameters", "first", "second", "state"), ("losses", "scales", "validation")
 
 
 class ProcessGroup(Protocol):
@@ -48,7 +46,7 @@ class ProcessGroup(Protocol):
     """Which of them this is."""
     processes: int
 
-    def add(self, array: Floats) -> None:
+    def add(self, array: Any) -> None:
         """Replace an array by the sum of all processes' arrays."""
         ...
 
@@ -58,7 +56,7 @@ class SingleProcess:
 
     number, processes = 0, 1
 
-    def add(self, array: Floats) -> None:
+    def add(self, array: Any) -> None:
         """Leave it as it is."""
 
 
@@ -97,43 +95,12 @@ class LaneTraining:
         score: Callable[[Network, Floats], float] | None = None,
     ) -> None:
         self.rule, self.settings, self.order = rule, settings, order
-        self.lanes = (0, order.lanes) if lanes is None else lanes
-        self._group: ProcessGroup = SingleProcess() if group is None else group
+        self._group: ProcessGroup = group or SingleProcess()
         self._score = score
-        dtype = np.dtype(settings.dtype)
-        sizes = [columns, *settings.hidden, 1]
-        self.layout = Layout(
-            np.array(sizes, dtype=np.int64),
-            np.array([ACTIVATIONS[name] for name in settings.activations], dtype=np.int64),
-        )
-        parameters = initial_parameters(sizes, np.random.default_rng(seed)).astype(dtype)
-        own = self.lanes[1] - self.lanes[0]
-        block = sum(sizes) * STRIDE
-        self._room = Room(
-            parameters=parameters,
-            first=np.zeros_like(parameters),
-            second=np.zeros_like(parameters),
-            state=rule.initial_state(settings.initial_scale),
-            sums=np.zeros((own, parameters.size)),
-            totals=np.zeros((own, 4)),
-            gradient=np.zeros_like(parameters),
-            values=_aligned(block, dtype),
-            inputs=np.zeros(block if "silu" in settings.activations else 0, dtype),
-            deltas=_aligned(block, dtype),
-            weights=_aligned(largest_set + DOUBLES, np.float64),
-        )
-        self._schedule = Schedule(
-            OPTIMIZERS[settings.optimizer],
-            float(settings.learning_rate),
-            COSINE if settings.schedule == "cosine" else CONSTANT,
-            order.steps,
-            float(settings.weight_decay),
-            float(settings.momentum),
-            float(settings.second_momentum),
-            rule.learns_scale,
-        )
-        self._stages = get_stages(settings.dtype)
-        work = 6 * parameters.size * min(settings.batch_size, 65_536)
+        first, last = lanes or (0, order.lanes)
+        self._steps = LaneSteps(rule, settings, columns, largest_set, lanes=last - first, steps=order.steps, seed=seed)
+        self._room = self._steps.room
+        work = 6 * self._room.parameters.size * min(settings.batch_size, 65_536)
         self._budget = max(1, _FIRST_OPERATIONS // work)
         self.round = 0
         """The next round."""
@@ -144,14 +111,14 @@ class LaneTraining:
         self.validation: list[float] = []
         self._of_epoch = np.zeros(2)
         self.best_epoch = -1
-        self._best = np.zeros_like(parameters)
+        self._best = np.zeros_like(self._room.parameters)
         self.stopped = False
 
     @property
     def network(self) -> Network:
         """The network as it is now; the best one where epochs were scored and training is over."""
         chosen = self._best if self._score is not None and self.is_over else self._room.parameters
-        return Network(self.layout, chosen.copy())
+        return Network(self._steps.layout, chosen.copy())
 
     @property
     def is_over(self) -> bool:
@@ -162,8 +129,9 @@ class LaneTraining:
         self,
         rounds: Iterable[tuple[TrainingRound, RoundRows]],
         *,
-        callback: Callable[[int, int, float], object] | None = None,
-        after: Callable[[LaneTraining], object] | None = None,
+        callback: Progress | None = None,
+        save: Callable[[], object] | None = None,
+        save_every: float = 0.0,
     ) -> None:
         """Train on rounds, from the one that is next.
 
@@ -172,37 +140,30 @@ class LaneTraining:
         rounds : iterable of (TrainingRound, RoundRows)
         callback : callable, optional
             Called with ``(steps done, steps in all, loss)`` about ten times a second.
-        after : callable, optional
-            Called with this training after every round.
+        save : callable, optional
+            Called, in all processes alike, after the first round, then after rounds that end ``save_every`` seconds
+            later, and in the end.
         """
+        due = -np.inf
         for turn, rows in rounds:
             if turn.number != self.round:
                 raise RuntimeError(f"Round {turn.number} came in place of {self.round}.")
             self._train(turn, rows, callback)
             self._end_round(turn)
-            if after is not None:
-                after(self)
+            if save is not None and (self.is_over or self._first_says(time.monotonic() >= due)):
+                save()
+                due = time.monotonic() + save_every
             if self.is_over:
                 break
-        self.check()
-
-    def check(self) -> None:
-        """Raise an error where training is over and has diverged."""
-        if not self.is_over:
-            return
-        if not np.isfinite(self._room.parameters).all():
+        if self.is_over and not np.isfinite(self._room.parameters).all():
             raise diverged(PARAMETERS, len(self.losses), self.order.epochs, self.settings.learning_rate)
-        if self._score is not None and self.best_epoch < 0:
+        if self.is_over and self._score is not None and self.best_epoch < 0:
             raise DivergenceError(NO_SCORE)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the state of the training as arrays."""
-        room = self._room
         return {
-            "parameters": room.parameters,
-            "first": room.first,
-            "second": room.second,
-            "state": room.state,
+            **{name: getattr(self._room, name) for name in _MOVING},
             "place": np.array([self.round, self.steps, self.best_epoch, int(self.stopped)]),
             "of_epoch": self._of_epoch,
             "best": self._best,
@@ -211,9 +172,8 @@ class LaneTraining:
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue from the state of another training."""
-        room = self._room
-        for name in ("parameters", "first", "second", "state"):
-            getattr(room, name)[:] = state[name]
+        for name in _MOVING:
+            getattr(self._room, name)[:] = state[name]
         self.round, self.steps, self.best_epoch, stopped = (int(number) for number in state["place"])
         self.stopped = bool(stopped)
         self._of_epoch = np.array(state["of_epoch"])
@@ -221,30 +181,30 @@ class LaneTraining:
         for name in _HISTORY:
             setattr(self, name, state[name].tolist())
 
-    def _train(
-        self, turn: TrainingRound, rows: RoundRows, callback: Callable[[int, int, float], object] | None
-    ) -> None:
-        fixed = rows.start if turn.number < self.settings.fixed_epochs else rows.start[:0]
+    def _train(self, turn: TrainingRound, round_rows: RoundRows, callback: Progress | None) -> None:
+        rows = round_rows.rows
+        fixed = rows.start if turn.number < self.settings.fixed_epochs else None
+        step_rows = self.order.step_rows(turn.chunk)
         lanes = Lanes(
             np.require(rows.features, dtype=self._room.parameters.dtype, requirements=["C", "A", "W"]),
-            Sets(*(frozen(part) for part in (rows.values, rows.offsets, rows.prior, rows.log_q, fixed))),
-            frozen(rows.weight),
-            rows.order,
-            rows.starts,
-            self.order.step_rows(turn.chunk),
+            kernel_sets(rows.S, log_q=rows.log_q, fixed=fixed),
+            frozen(NOTHING if rows.weight is None else rows.weight),
+            round_rows.order,
+            round_rows.starts,
+            step_rows,
             self.order.share,
         )
-        self._room.totals[:] = 0.0
-        count = len(lanes.step_rows)
-        use_fixed = bool(fixed.size)
-        step = 0
+        self._steps.begin(lanes, self.steps)
+        count, step = len(step_rows), 0
         while step < count:
             last = min(count, step + self._budget)
             began = time.perf_counter()
             if self._group.processes == 1:
-                self._steps(lanes, step, last, use_fixed)
+                self._steps.advance(step, last)
             else:
-                self._steps_in_group(lanes, step, last, use_fixed)
+                for one in range(step, last):
+                    self._group.add(self._room.sums[0])
+                    self._steps.advance(one, one + 1)
             taken = time.perf_counter() - began
             grown = self._budget * min(_SECONDS_BETWEEN_LOOKS / max(taken, 1e-9), 8.0)
             self._budget = max(1, int(min(grown, _MOST_STEPS)))
@@ -255,35 +215,6 @@ class LaneTraining:
                 callback(self.steps + step, self.order.steps, loss)
         self.steps += count
 
-    def _steps(self, lanes: Lanes, first: int, last: int, use_fixed: bool) -> None:
-        train_steps(
-            self._stages,
-            self.layout,
-            SCALAR_HEAD,
-            self.rule.formula,
-            self._schedule,
-            lanes,
-            first,
-            last,
-            self.steps,
-            use_fixed,
-            self._room,
-        )
-
-    def _steps_in_group(self, lanes: Lanes, first: int, last: int, use_fixed: bool) -> None:
-        """Take steps of which the gradients of all processes are added up.
-
-        A step and the gradients of the next are one call: to hand the arrays over takes longer than a small step.
-        """
-        room = self._room
-        common = (self._stages, self.layout, SCALAR_HEAD, self.rule.formula)
-        add_gradients(*common, lanes, first, use_fixed, self._schedule.learn_scale, room)
-        for step in range(first, last):
-            self._group.add(room.sums[0])
-            if step + 1 < last:
-                step_on(*common, self._schedule, lanes, step, self.steps, use_fixed, room)
-        take_step(self._schedule, self.steps + last, room)
-
     def _end_round(self, turn: TrainingRound) -> None:
         """Learn the noise from the round's sums, and close the epoch where it ends."""
         totals = _pairwise(self._room.totals)
@@ -292,11 +223,9 @@ class LaneTraining:
         if not np.isfinite(totals[0]):
             what = f"The training loss became {totals[0]}"
             raise diverged(what, turn.epoch + 1, self.order.epochs, self.settings.learning_rate)
-        if self.rule.learns_scale:
-            if totals[3] > 0.0:
-                state[SCALE] = next_scale(self.rule.formula, totals[2] / totals[3], state)
-            if self.rule.learns_missing and turn.number >= self.settings.fixed_epochs:
-                state[MISSING] = next_missing(totals[3] / totals[1])
+        if self.rule.learns_scale and totals[1] > 0.0:
+            mean, met = totals[2:] / totals[1]
+            state[:] = self.rule.next_state(state, mean, met, own=turn.number >= self.settings.fixed_epochs)
         self._of_epoch += totals[:2]
         self.round = turn.number + 1
         if not turn.ends_epoch:
@@ -306,18 +235,20 @@ class LaneTraining:
         self._of_epoch = np.zeros(2)
         if self._score is None:
             return
-        # The first process decides for all: on other processors the last bit may be another.
-        found = np.zeros(1)
-        if self._group.number == 0:
-            found[0] = self._score(Network(self.layout, self._room.parameters.copy()), state)
-        self._group.add(found)
-        score = float(found[0])
+        parameters = self._room.parameters.copy()
+        first = self._group.number == 0
+        found = self._first_says(self._score(Network(self._steps.layout, parameters), state) if first else 0.0)
         best = np.inf if self.best_epoch < 0 else self.validation[self.best_epoch]
-        self.validation.append(score)
-        if score < best:
-            self.best_epoch = turn.epoch
-            self._best = self._room.parameters.copy()
+        self.validation.append(found)
+        if found < best:
+            self.best_epoch, self._best = turn.epoch, parameters
         self.stopped = self.settings.patience > 0 and turn.epoch - self.best_epoch >= self.settings.patience
+
+    def _first_says(self, number: float) -> float:
+        """Return the number that the first process has: clocks, and the last bits on other processors, may differ."""
+        found = np.array([float(number) if self._group.number == 0 else 0.0])
+        self._group.add(found)
+        return float(found[0])
 
 
 @dataclass(frozen=True)
@@ -330,7 +261,10 @@ class NetworkJob:
         The folder of the shuffled copy.
     rule : Rule
     settings : NetworkSettings
-    columns, largest_set : int
+    encoding : Encoding
+        Of the features; the copy has them encoded.
+    target : Affine
+    largest_set : int
     seed : int
     validation : EncodedRows or None
         Rows held out to choose the best epoch by.
@@ -339,36 +273,78 @@ class NetworkJob:
     copy: Path
     rule: Rule
     settings: NetworkSettings
-    columns: int
+    encoding: Encoding
+    target: Affine
     largest_set: int
     seed: int
     validation: EncodedRows | None = None
 
-    def order(self, copy: ShuffledCopy) -> TrainingOrder:
-        """Return what is trained on when."""
-        return TrainingOrder(copy.sizes, self.settings.epochs, self.settings.batch_size, self.seed)
+    def run(
+        self,
+        folder: Path,
+        group: ProcessGroup | None = None,
+        *,
+        tell: Progress | None = None,
+        saved: Callable[..., object] | None = None,
+        save_every: float = 0.0,
+    ) -> FittedNetwork:
+        """Train, from the checkpoint in a folder on where there is one.
 
-    def training(
-        self, copy: ShuffledCopy, lanes: tuple[int, int] | None = None, group: ProcessGroup | None = None
-    ) -> LaneTraining:
-        """Return the training before its first round, of some lanes or of all."""
-        return LaneTraining(
+        Parameters
+        ----------
+        folder : Path
+            Where the first process writes checkpoints.
+        group : ProcessGroup, optional
+            The processes that train together; each has some lanes.
+        tell : callable, optional
+            Called with ``(steps done, steps in all, loss)``.
+        saved : callable, optional
+            Called in all processes when there is a new checkpoint.
+        save_every : float
+            Seconds between two checkpoints.
+        """
+        group = group or SingleProcess()
+        copy, settings = ShuffledCopy(self.copy), self.settings
+        order = TrainingOrder(copy.sizes, settings.epochs, settings.batch_size, self.seed)
+        lanes = order.lanes_of(group.number, group.processes)
+        score = None if self.validation is None else self._score
+        training = LaneTraining(
             self.rule,
-            self.settings,
-            self.order(copy),
-            self.columns,
+            settings,
+            order,
+            copy.shape.width,
             self.largest_set,
             seed=self.seed,
             lanes=lanes,
             group=group,
-            score=None if self.validation is None else self._score,
+            score=score,
         )
+        before = read_state(folder / _CHECKPOINT)
+        if before is not None:
+            training.restore(before)
 
-    def _score(self, network: Network, state: NDArray[np.float64]) -> float:
+        def save() -> None:
+            if group.number == 0:
+                write_state(folder / _CHECKPOINT, training.state())
+            if saved is not None:
+                saved()
+
+        rounds = () if training.is_over else ahead(read_rounds(copy, order, training.round, lanes=lanes))
+        training.run(rounds, callback=tell, save=save, save_every=save_every)
+        report = Report(
+            rounds=len(training.losses),
+            loss=np.array(training.losses),
+            noise_scale=np.array(training.scales) * float(self.target.scale) if self.rule.learns_scale else NOTHING,
+            validation=np.array(training.validation),
+            best_round=training.best_epoch if score is not None else None,
+        )
+        return FittedNetwork(training.network, self.encoding, self.target, report)
+
+    def _score(self, network: Network, state: Floats) -> float:
         """Score a network on the rows held out, without their labels: smaller is better."""
         assert self.validation is not None
-        _, S, weight, log_q, _ = self.validation
-        prediction = network.predict(self.validation.features)
+        features, S, weight, log_q, _ = self.validation
+        prediction = network.predict(features)
         if self.settings.stop_rule == BY_LOSS:
             found = self.rule.evaluate(prediction, S, state, NOTHING if log_q is None else log_q)
             return float(np.average(found.loss, weights=weight))
@@ -380,9 +356,7 @@ class NetworkJob:
 def _pairwise(totals: Floats) -> Floats:
     """Add the rows of an array as gradients are added, so that several processes get what one does."""
     left = totals.copy()
-    distance = 1
-    while distance < len(left):
-        for lane in range(0, len(left) - distance, 2 * distance):
-            left[lane] += left[lane + distance]
-        distance *= 2
+    while len(left) > 1:
+        left = np.concatenate([left, np.zeros((len(left) % 2, left.shape[1]))])
+        left = left[::2] + left[1::2]
     return left[0]

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.json
 import pytest
 
-from plr.sources import json_lines as module
-from plr.sources.json_lines import json_lines
+from plr.streaming import formats
+from plr.streaming.formats import json_lines
 
 NAN, INF = math.nan, math.inf
 
@@ -46,7 +46,7 @@ def written(table):
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("rows", [2, 50_000], ids=["cut", "whole"])
 def test_every_line_is_the_row(name, rows, monkeypatch):
-    monkeypatch.setattr(module, "_ROWS_AT_A_TIME", rows)
+    monkeypatch.setattr(formats, "_ROWS_OF_TEXT", rows)
     table = pa.table({'the "first"': range(5), name: COLUMNS[name]})
     lines = written(table.slice(1)).decode().splitlines()
     found = [json.loads(line, parse_constant=pytest.fail) for line in lines]

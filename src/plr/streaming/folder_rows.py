@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from plr._checks import check_sample_weight
 from plr.candidates import CandidateSets
+from plr.columns.candidates import read_sets
 from plr.columns.features import Features
+from plr.columns.kinds import Mended
 from plr.columns.targets import read_target
 from plr.errors import EmptySetError, ParameterError
 from plr.sources.folder import Folder
 from plr.sources.source import Batch, File
-from plr.streaming.sets import read_sets_at
 
 __all__ = ["FolderRows", "Reading"]
 
@@ -36,8 +36,8 @@ class FolderRows:
     weight: Floats | None
     left_out: int = 0
     """Rows without a candidate among them."""
-    mended: tuple[tuple[str, str, int, str], ...] = ()
-    """Cells that count as missing: what `plr.columns.kinds.Mended` is made of."""
+    mended: Sequence[Mended] = ()
+    """Cells that count as missing."""
 
     def take(self, places: NDArray[np.int64]) -> FolderRows:
         """Return some of them."""
@@ -89,48 +89,42 @@ class Reading:
     def rows(self, files: Sequence[File] | None = None) -> Iterator[FolderRows]:
         """Give the rows of some files, or of all, a batch at a time; batches without any are passed over."""
         for batch in self.folder.batches(self.columns, files):
-            found = self.read(batch)
+            found = self._read(batch)
             if len(found.index) or found.left_out:
                 yield found
 
-    def read(self, batch: Batch) -> FolderRows:
-        """Return the rows of a batch."""
-        first, table = batch
-        sets = read_sets_at(
-            table, self.target, self.folder.path, lambda row: self.folder.place(first + row), self.prior
-        )
-        kept = np.arange(table.num_rows) if sets.kept is None else sets.kept
-        left = table.num_rows - len(kept)
-        if left and not self.drop_empty:
-            hollow = int(np.setdiff1d(np.arange(table.num_rows), kept)[0])
-            names = ", ".join(map(repr, self.target))
-            raise EmptySetError(
-                f"{self.folder.path}: {self.folder.place(first + hollow)}, has no candidate in {names}; fill it in, or "
-                "leave such rows out with {parameter}.",
-                parameter="drop_empty",
-                row=first + hollow,
-                source=self.folder.path,
-            )
-        table = table if left == 0 else table.take(pa.array(kept))
+    def _read(self, batch: Batch) -> FolderRows:
+        folder, (first, table) = self.folder, batch
+        sets = read_sets(table, self.target, folder, first, self.prior)
+        index = first + (np.arange(table.num_rows) if sets.kept is None else sets.kept)
+        left = table.num_rows - len(index)
+        if left:
+            if not self.drop_empty:
+                row = int(np.setdiff1d(first + np.arange(table.num_rows), index)[0])
+                raise EmptySetError(
+                    f"{folder}: {folder.place(row)}, has no candidate in {', '.join(map(repr, self.target))}; fill it "
+                    "in, or leave such rows out with {parameter}.",
+                    parameter="drop_empty",
+                    row=row,
+                    source=folder.path,
+                )
+            table = table.take(pa.array(sets.kept))
 
         def place(row: int) -> str:
-            return self.folder.place(first + int(kept[row]))
+            return folder.place(int(index[row]))
 
-        X, notes = self.features.apply(table, self.folder.path, place=place, some=True)
+        X, notes = self.features.apply(table, folder.path, place=place, some=True)
         weight = None
-        if self.weights is not None and len(kept):
-            weight = read_target(table, self.weights, self.folder.path, place, "weights")
+        if self.weights is not None and len(index):
+            weight = read_target(table, self.weights, folder.path, place, "weights")
             if (weight < 0).any():
                 row = int(np.flatnonzero(weight < 0)[0])
                 raise ParameterError(
-                    f"{{parameter}} must not be negative; {place(row)}, of {self.folder.path} has {weight[row]:g}.",
+                    f"{{parameter}} must not be negative; {place(row)}, of {folder} has {weight[row]:g}.",
                     parameter="weights",
-                    row=row,
+                    row=int(index[row]),
                     column=self.weights,
                     value=weight[row],
-                    source=self.folder.path,
+                    source=folder.path,
                 )
-            if weight.any():
-                weight = check_sample_weight(weight, len(weight))
-        mended = tuple((note.column, note.kind, note.cells, note.first) for note in notes)
-        return FolderRows(first + kept, X, sets, weight, left, mended)
+        return FolderRows(index, X, sets, weight, left, notes)

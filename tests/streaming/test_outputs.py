@@ -6,10 +6,9 @@ import pyarrow.parquet
 import pytest
 
 from plr.errors import DataError, DataNotFoundError, ParameterError
-from plr.sources.files import read_table
 from plr.sources.folder import Folder
-from plr.streaming.mapping import Made, made_of, write_pieces
-from plr.streaming.writing import Mirror, OneFile, is_folder_output, open_output
+from plr.streaming.outputs import Mirror, Piece, is_folder_output, made_of, open_output, write_pieces
+from support.tables import read_table
 
 MADE = {"verb": "double", "model": "m", "options": {"factor": 2}}
 
@@ -33,7 +32,7 @@ def double(folder, output, fail_at=None):
         if fail_at is not None and batch.first + batch.table.num_rows > fail_at:
             raise KeyboardInterrupt
         twice = 2 * batch.table["x"].to_numpy()
-        return Made(batch.table.append_column("twice", [twice]), {"rows": batch.table.num_rows})
+        return Piece(batch.table.append_column("twice", [twice]), {"rows": batch.table.num_rows})
 
     schema = folder.schema.append(pa.field("twice", pa.float64()))
     return write_pieces(folder, made_of(folder, make), schema, output)
@@ -45,8 +44,7 @@ def files_below(path):
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv", "jsonl"])
 def test_one_file_has_all_rows(folder, tmp_path, ending):
-    written = double(folder, OneFile(tmp_path / f"out.{ending}"))
-    assert (written.rows, written.files, written.skipped, written.counts) == (40_100, 3, 0, {"rows": 40_100})
+    assert double(folder, open_output(tmp_path / f"out.{ending}", folder, MADE, None)) == (0, {"rows": 40_100})
     table = read_table(tmp_path / f"out.{ending}")
     assert table["twice"].to_pylist() == [2.0 * number for number in range(40_100)]
     assert table["y"][7].as_py() in ([7.0, 7.5], "7|7.5")
@@ -55,8 +53,7 @@ def test_one_file_has_all_rows(folder, tmp_path, ending):
 
 
 def test_folder_has_the_same_files(folder, tmp_path):
-    written = double(folder, Mirror(tmp_path / "out", folder, MADE))
-    assert written.counts == {"rows": 40_100}
+    assert double(folder, Mirror(tmp_path / "out", folder, MADE)) == (0, {"rows": 40_100})
     assert files_below(tmp_path / "out") == ["a.parquet", "sub/b.parquet", "sub/c.parquet"]
     result = Folder.open(tmp_path / "out")
     assert [file.rows for file in result.files] == [40_000, 0, 100]
@@ -68,7 +65,8 @@ def test_row_groups_have_a_good_size(tmp_path):
     (tmp_path / "in").mkdir()
     table = pa.table({"x": np.zeros(300_000)})
     pyarrow.parquet.write_table(table, tmp_path / "in" / "a.parquet", row_group_size=1_000)
-    double(Folder.open(tmp_path / "in"), OneFile(tmp_path / "out.parquet"))
+    folder = Folder.open(tmp_path / "in")
+    double(folder, open_output(tmp_path / "out.parquet", folder, MADE, None))
     described = pyarrow.parquet.read_metadata(tmp_path / "out.parquet")
     sizes = [described.row_group(number).num_rows for number in range(described.num_row_groups)]
     assert sum(sizes) == 300_000
@@ -80,8 +78,7 @@ def test_interrupted_folder_goes_on_where_it_stopped(folder, tmp_path):
         double(folder, Mirror(tmp_path / "out", folder, MADE), fail_at=40_050)
     assert files_below(tmp_path / "out") == ["a.parquet", "sub/b.parquet"]
     first = (tmp_path / "out" / "a.parquet").stat().st_ino
-    written = double(folder, Mirror(tmp_path / "out", folder, MADE))
-    assert (written.skipped, written.counts) == (2, {"rows": 40_100})
+    assert double(folder, Mirror(tmp_path / "out", folder, MADE)) == (2, {"rows": 40_100})
     assert (tmp_path / "out" / "a.parquet").stat().st_ino == first
     assert Folder.open(tmp_path / "out").rows == 40_100
 
@@ -96,7 +93,7 @@ def test_nothing_is_left_of_what_was_interrupted_early(folder, tmp_path, out):
 def test_file_that_was_there_stays_until_the_new_one_is_complete(folder, tmp_path):
     (tmp_path / "out.csv").write_text("old")
     with pytest.raises(KeyboardInterrupt):
-        double(folder, OneFile(tmp_path / "out.csv"), fail_at=20_000)
+        double(folder, open_output(tmp_path / "out.csv", folder, MADE, None), fail_at=20_000)
     assert (tmp_path / "out.csv").read_text() == "old"
 
 
@@ -105,14 +102,14 @@ def test_what_a_killed_process_left_behind_is_removed(folder, tmp_path):
     (tmp_path / "out" / "sub" / ".c.parquet.0123456789ab.part").write_bytes(b"half")
     (tmp_path / ".out.parquet.0123456789ab.part").write_bytes(b"half")
     double(folder, Mirror(tmp_path / "out", folder, MADE))
-    double(folder, OneFile(tmp_path / "out.parquet"))
+    double(folder, open_output(tmp_path / "out.parquet", folder, MADE, None))
     assert not [name for name in files_below(tmp_path) if name.endswith(".part")]
 
 
 def test_two_at_once_do_not_write_into_one_folder(folder, tmp_path):
     pytest.importorskip("fcntl")
     one = Mirror(tmp_path / "out", folder, MADE)
-    one.open(folder.schema)
+    one.schema = folder.schema
     one.begin(folder.files[0])
     try:
         with pytest.raises(ParameterError, match="Another process is writing"):
@@ -184,7 +181,7 @@ def test_columns_of_folders_names_are_not_repeated(tmp_path):
         pyarrow.parquet.write_table(pa.table({"x": [float(year)]}), path)
     folder = Folder.open(tmp_path / "in")
     double(folder, Mirror(tmp_path / "out", folder, MADE))
-    double(folder, OneFile(tmp_path / "out.parquet"))
+    double(folder, open_output(tmp_path / "out.parquet", folder, MADE, None))
     stored = pyarrow.parquet.ParquetFile(tmp_path / "out" / "year=2024" / "part.parquet")
     assert stored.schema_arrow.names == ["x", "twice"]
     assert Folder.open(tmp_path / "out").schema.names == ["x", "twice", "year"]
