@@ -9,7 +9,7 @@ from scipy.integrate import trapezoid
 
 from plr import CandidateSets
 from plr.densities import points
-from plr.densities.bins import Bins, evidence_of_prior
+from plr.densities.bins import Bins
 
 
 @pytest.fixture
@@ -24,10 +24,9 @@ def heights(bins):
 
 def test_a_histogram_has_area_one_and_keeps_the_mean(bins):
     S = CandidateSets.from_lists([[0.1], [0.7, 2.2], [-0.4, 0.0, 1.3]], prior=[[1], [3, 1], [1, 2, 1]])
-    found = bins.histogram(S)
+    found = bins.spread(S, S.prior) / bins.areas
     assert_allclose(found @ bins.areas, 1.0)
     assert_allclose((found * bins.areas) @ bins.centres, S.mean())
-    assert_allclose(evidence_of_prior(S), [1.0, 10 / 16, 6 / 16])
 
 
 def test_the_nearest_density(bins):
@@ -53,12 +52,12 @@ def test_heights_between_centres(bins, heights):
     rows = np.array([0, 1, 2, 3])
     expected = [heights[0, 0], (heights[1, 0] + heights[1, 1]) / 2, heights[2, 8], heights[3, 8]]
     assert_allclose(bins.at(heights, rows, labels), expected)
-    assert_allclose(bins.on_grid(heights, bins.centres), heights)
+    assert_allclose(bins.at(heights, slice(None), bins.centres), heights)
 
 
 def test_points_agree_with_sums_over_a_fine_grid(bins, heights):
     grid = np.linspace(bins.centres[0], bins.centres[-1], 20_001)
-    fine = bins.on_grid(heights, grid)
+    fine = bins.at(heights, slice(None), grid)
     assert_allclose(points.mean(bins.centres, heights), trapezoid(fine * grid, grid, axis=1), atol=1e-6)
     assert_allclose(points.mode(bins.centres, heights), grid[fine.argmax(axis=1)], atol=1e-3)
     reached = np.cumsum(fine, axis=1) / fine.sum(axis=1, keepdims=True)

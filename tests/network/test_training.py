@@ -23,11 +23,8 @@ from plr import CandidateSets
 from plr.errors import DivergenceError, LengthError
 from plr.losses import get_loss
 from plr.network import network
-from plr.network._heads import DENSITY, Head
-from plr.network._passes import Layout
-from plr.network._training import BY_EVIDENCE, BY_LOSS, BY_TRUTH, _shuffle, train
+from plr.network.layers import Layout
 from plr.network.network import (
-    EpochProgress,
     Network,
     NetworkSettings,
     TrainedNetwork,
@@ -35,6 +32,7 @@ from plr.network.network import (
     kernel_sets,
     train_network,
 )
+from plr.network.training import BY_EVIDENCE, BY_LOSS, BY_TRUTH, DENSITY, Head, _shuffle, train
 from plr.weighting import WEIGHTINGS, Rule, get_weighting
 
 ROWS, CANDIDATES = 150, 3
@@ -133,7 +131,7 @@ class TestReproducible:
 
     def test_watching_changes_nothing(self) -> None:
         plain = fit("posterior")
-        watched = fit("posterior", validation=validation(BY_LOSS, BY_EVIDENCE), callback=lambda progress: None)
+        watched = fit("posterior", validation=validation(BY_LOSS, BY_EVIDENCE), callback=lambda *_: None)
         assert_array_equal(plain.last.parameters, watched.last.parameters)
         assert_array_equal(plain.loss, watched.loss)
         assert plain.best == {}
@@ -400,27 +398,27 @@ class TestInterruptions:
             train_network(X, kernel_sets(far), compiled("average"), wild, seed=0)
 
     def test_callback(self) -> None:
-        heard: list[EpochProgress] = []
-        training = fit(settings=replace(SETTINGS, epochs=300), callback=heard.append)
-        epochs = [progress.epoch for progress in heard]
+        heard: list[tuple[int, int, float]] = []
+        training = fit(settings=replace(SETTINGS, epochs=300), callback=lambda *told: heard.append(told))
+        epochs = [epoch for epoch, _, _ in heard]
         assert epochs == sorted(epochs)
         assert epochs[-1] == 300
-        for progress in heard:
-            assert progress.epochs == 300
-            assert progress.loss == training.loss[progress.epoch - 1]
+        for epoch, of, loss in heard:
+            assert of == 300
+            assert loss == training.loss[epoch - 1]
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
     def test_exception_in_callback(self, kind: type[BaseException]) -> None:
-        heard: list[EpochProgress] = []
+        heard: list[int] = []
 
-        def stop(progress: EpochProgress) -> None:
-            heard.append(progress)
+        def stop(epoch: int, _epochs: int, _loss: float) -> None:
+            heard.append(epoch)
             raise kind("enough")
 
         with pytest.raises(kind, match="enough"):
             fit(settings=replace(SETTINGS, epochs=1_000_000), callback=stop)
         assert len(heard) == 1
-        assert heard[0].epoch < 10_000
+        assert heard[0] < 10_000
 
     def test_interrupt_from_the_keyboard(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It comes while a kernel is running, and nothing is computed after the steps that were under way."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plr._fields import require
 from plr.candidates import CandidateSets
 
-__all__ = ["Bins", "evidence_of_prior"]
+__all__ = ["Bins"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -66,13 +66,8 @@ class Bins:
         left, fraction = self.place(S.values)
         flat = S.row_index * self.count + left
         size = len(S) * self.count
-        out = np.zeros(size)
-        out += np.bincount(flat, shares * (1 - fraction), size) + np.bincount(flat + 1, shares * fraction, size)
-        return out.reshape(len(S), self.count)
-
-    def histogram(self, S: CandidateSets) -> Floats:
-        """Return for each row its candidates' hats, of area one each, counted by their priors."""
-        return self.spread(S, S.prior_or_uniform) / self.areas
+        lower, upper = np.bincount(flat, shares * (1 - fraction), size), np.bincount(flat + 1, shares * fraction, size)
+        return np.asarray(lower + upper, dtype=np.float64).reshape(len(S), self.count)
 
     def nearest_density(self, heights: Floats) -> Floats:
         """Return the densities nearest to heights of area one, some of which may be negative, in squared distance.
@@ -88,18 +83,7 @@ class Bins:
         # Rounding may have taken all where one height is huge.
         return density / np.maximum(density @ self.areas, np.finfo(float).tiny)[:, None]
 
-    def at(self, heights: Floats, rows: Integers, values: Floats) -> Floats:
-        """Return the density of row ``rows[j]`` at the label ``values[j]``."""
+    def at(self, heights: Floats, rows: Integers | slice, values: Floats) -> Floats:
+        """Return the density of row ``rows[j]`` at the label ``values[j]``, or of a slice of rows at all labels."""
         left, fraction = self.place(values)
         return (1 - fraction) * heights[rows, left] + fraction * heights[rows, left + 1]
-
-    def on_grid(self, heights: Floats, grid: Floats) -> Floats:
-        """Return every row's density at the same labels."""
-        left, fraction = self.place(grid)
-        return (1 - fraction) * heights[:, left] + fraction * heights[:, left + 1]
-
-
-def evidence_of_prior(S: CandidateSets) -> Floats:
-    """Return each row's sum of squared priors: 1 where the true candidate is known, 1/k where k are alike."""
-    sums: Floats = np.add.reduceat(S.prior_or_uniform**2, S.offsets[:-1])
-    return sums

@@ -44,31 +44,13 @@ _FALSE_LABELS = 4
 
 @overload
 def make_candidates(
-    y: ArrayLike,
-    false_labels: int | None = ...,
-    *,
-    mechanism: str = ...,
-    set_size: str | None = ...,
-    X: ArrayLike | None = ...,
-    missing: float = ...,
-    random_state: RandomState = ...,
-    return_index: Literal[False] = ...,
-    **options: Any,
+    y: ArrayLike, false_labels: int | None = ..., *, return_index: Literal[False] = ..., **options: Any
 ) -> CandidateSets: ...
 
 
 @overload
 def make_candidates(
-    y: ArrayLike,
-    false_labels: int | None = ...,
-    *,
-    mechanism: str = ...,
-    set_size: str | None = ...,
-    X: ArrayLike | None = ...,
-    missing: float = ...,
-    random_state: RandomState = ...,
-    return_index: Literal[True],
-    **options: Any,
+    y: ArrayLike, false_labels: int | None = ..., *, return_index: Literal[True], **options: Any
 ) -> tuple[CandidateSets, NDArray[np.int64]]: ...
 
 
@@ -143,17 +125,9 @@ def make_candidates(
     >>> make_candidates([20.0], mechanism="units", unambiguous=0, random_state=0).values
     array([20., 68.])
     """
-    labels = _check_labels(y)
     chosen, most, size = _resolve(mechanism, false_labels, set_size, options)
     check_number("missing", missing, low=0, below=1, what="{parameter}, a share of rows,")
-    rng = _generator(random_state)
-    task = GenerationTask(
-        y=labels,
-        X=None if X is None else _check_features(X, len(labels)),
-        counts=_counts(len(labels), most, size, rng),
-        missing=_missing(len(labels), missing, rng),
-        rng=rng,
-    )
+    task = _task(y, X, random_state, most if size == "fixed" else (0, most), missing)
     sets, index = _assemble(task, chosen.false_labels(task))
     return (sets, index) if return_index else sets
 
@@ -223,15 +197,8 @@ def resolve_options(
     >>> resolve_options("folding", [0.0, 4.0, 6.0])
     {'period': 2.0, 'span': (0.0, 6.0), 'unambiguous': 0.2}
     """
-    labels = _check_labels(y)
     chosen, _, _ = _resolve(mechanism, None, None, options)
-    task = GenerationTask(
-        y=labels,
-        X=None if X is None else _check_features(X, len(labels)),
-        counts=np.zeros(len(labels), dtype=np.int64),
-        missing=np.zeros(len(labels), dtype=np.bool_),
-        rng=_generator(random_state),
-    )
+    task = _task(y, X, random_state)
     return _options(chosen.resolved(task))
 
 
@@ -265,14 +232,22 @@ def _resolve(
     return kind(**options), number, size
 
 
-def _check_labels(y: ArrayLike) -> NDArray[np.float64]:
+def _task(
+    y: ArrayLike,
+    X: ArrayLike | None,
+    random_state: RandomState,
+    counts: int | tuple[int, int] = 0,
+    missing: float = 0.0,
+) -> GenerationTask:
+    """Check labels and features, and draw how many false labels each row gets and whose truth is left out."""
     try:
         labels = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise CandidateError(f"y must be numbers, one true label per row: {error}") from error
     if labels.ndim != 1:
         raise CandidateError(f"y must have one dimension, one true label per row; it has the shape {labels.shape}.")
-    if labels.size == 0:
+    rows = len(labels)
+    if rows == 0:
         raise CandidateError("y is empty; there is no label to hide.")
     wrong = np.flatnonzero(~np.isfinite(labels))
     if wrong.size:
@@ -280,7 +255,13 @@ def _check_labels(y: ArrayLike) -> NDArray[np.float64]:
         raise CandidateError(
             f"y[{row}] is {value}; true labels must be finite ({wrong.size} are not).", row=row, value=value
         )
-    return labels
+    rng = _generator(random_state)
+    features = None if X is None else _check_features(X, rows)
+    numbers = np.full(rows, counts) if isinstance(counts, int) else rng.integers(*counts, size=rows, endpoint=True)
+    left_out = np.zeros(rows, dtype=np.bool_)
+    if missing > 0:
+        left_out[rng.permutation(rows)[: round(missing * rows)]] = True
+    return GenerationTask(labels, features, numbers.astype(np.int64, copy=False), left_out, rng)
 
 
 def _check_features(X: ArrayLike, n: int) -> NDArray[np.float64]:
@@ -312,17 +293,6 @@ def _generator(random_state: RandomState) -> np.random.Generator:
             parameter="random_state",
             value=random_state,
         ) from error
-
-
-def _counts(n: int, most: int, size: str, rng: np.random.Generator) -> NDArray[np.int64]:
-    return rng.integers(0, most + 1, size=n) if size == "upto" else np.full(n, most, dtype=np.int64)
-
-
-def _missing(n: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    rows = np.zeros(n, dtype=np.bool_)
-    if share > 0:
-        rows[rng.permutation(n)[: round(share * n)]] = True
-    return rows
 
 
 def _assemble(task: GenerationTask, false: FalseLabels) -> tuple[CandidateSets, NDArray[np.int64]]:

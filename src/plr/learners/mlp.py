@@ -133,7 +133,7 @@ class MLP(Learner):
 
     def fit(self, task: Task) -> FittedNetwork:
         """Fit a network to the task."""
-        from plr.network.network import EpochProgress, Validation, kernel_sets, train_network
+        from plr.network.network import Validation, kernel_sets, train_network
 
         self.check_weighting(task.rule.weighting)
         task = set_rows_aside(task, self.validation_fraction)
@@ -163,10 +163,6 @@ class MLP(Learner):
                 log_q=task.validation_log_q(target),
             )
 
-        def tell(progress: EpochProgress) -> None:
-            if task.callback is not None:
-                task.callback(progress.epoch, progress.epochs, progress.loss)
-
         training = train_network(
             prepared.features,
             kernel_sets(scaled, log_q=task.scaled_log_q(target), fixed=task.start),
@@ -175,16 +171,13 @@ class MLP(Learner):
             seed=task.seed,
             sample_weight=task.sample_weight,
             validation=validation,
-            callback=tell,
+            callback=task.callback,
         )
         return self._collect(training, settings, validation, features, target, task)
 
     def settings(self, rows: int) -> NetworkSettings:
         """Check the parameters and return them as the training loop takes them."""
-        from plr.network._activations import ACTIVATIONS
-        from plr.network._optimizers import OPTIMIZERS
-        from plr.network._training import BY_EVIDENCE, BY_LOSS
-        from plr.network.network import NetworkSettings
+        from plr.network.network import ACTIVATIONS, BY_EVIDENCE, BY_LOSS, OPTIMIZERS, NetworkSettings
 
         if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence | np.ndarray):
             raise ParameterError(f"hidden must be a sequence of layer sizes such as (20, 30, 10), got {self.hidden!r}.")

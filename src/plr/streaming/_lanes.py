@@ -12,13 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import Formula
+from plr._codes import Formula, Sets
 from plr._jit import jit
-from plr.network._blocks import BLOCK, load_rows
-from plr.network._heads import Head, Sets
-from plr.network._optimizers import update
-from plr.network._passes import Layout
-from plr.network._training import COSINE, Stages
+from plr.network.layers import BLOCK, Layout, load_rows
+from plr.network.training import COSINE, Head, Stages, update
 
 __all__ = ["Lanes", "Room", "Schedule", "add_gradients", "step_on", "take_step", "train_steps"]
 

@@ -11,24 +11,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import MISSING, SCALE
+from plr._codes import MISSING, SCALE, Sets
 from plr._vectors import DOUBLES
 from plr.errors import DivergenceError
-from plr.network._activations import ACTIVATIONS
-from plr.network._blocks import STRIDE
-from plr.network._heads import Sets
-from plr.network._optimizers import OPTIMIZERS
-from plr.network._passes import Layout
-from plr.network._stages import get_stages
-from plr.network._training import BY_LOSS, CONSTANT, COSINE
 from plr.network.initialisation import NO_SCORE, PARAMETERS, diverged, initial_parameters
-from plr.network.network import SCALAR_HEAD, Network, NetworkSettings, _aligned
+from plr.network.layers import ACTIVATIONS, STRIDE, Layout
+from plr.network.network import SCALAR_HEAD, Network, NetworkSettings, aligned_zeros
+from plr.network.training import BY_LOSS, CONSTANT, COSINE, OPTIMIZERS, get_stages
 from plr.noise import fit_noise
 from plr.streaming._lanes import Lanes, Room, Schedule, add_gradients, step_on, take_step, train_steps
 from plr.streaming.shuffled import EncodedRows, ShuffledCopy
 from plr.streaming.training_rounds import RoundRows, TrainingOrder, TrainingRound
 from plr.weighting import Posterior
-from plr.weighting._noise import next_missing, next_scale
+from plr.weighting.formula import next_missing, next_scale
 from plr.weighting.rule import NOTHING, Rule, frozen
 
 __all__ = ["LaneTraining", "NetworkJob", "ProcessGroup", "SingleProcess"]
@@ -117,10 +112,10 @@ class LaneTraining:
             sums=np.zeros((own, parameters.size)),
             totals=np.zeros((own, 4)),
             gradient=np.zeros_like(parameters),
-            values=_aligned(block, dtype),
+            values=aligned_zeros(block, dtype),
             inputs=np.zeros(block if "silu" in settings.activations else 0, dtype),
-            deltas=_aligned(block, dtype),
-            weights=_aligned(largest_set + DOUBLES, np.float64),
+            deltas=aligned_zeros(block, dtype),
+            weights=aligned_zeros(largest_set + DOUBLES, np.float64),
         )
         self._schedule = Schedule(
             OPTIMIZERS[settings.optimizer],

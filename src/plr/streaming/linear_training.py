@@ -24,7 +24,7 @@ from plr.streaming.ahead import ahead
 from plr.streaming.shuffled import EncodedRows, ShuffledCopy
 from plr.streaming.training_rounds import RoundRows, TrainingOrder, read_rounds
 from plr.threads import one_blas_thread
-from plr.weighting._noise import next_missing, next_scale, spread
+from plr.weighting.formula import next_missing, next_scale
 from plr.weighting.rule import Rule, row_sums
 
 __all__ = ["LinearJob", "LinearSums"]
@@ -149,8 +149,7 @@ class LinearSums:
             self._aims += weighted.T @ aim
         self._totals[:2] += float(weight @ found.loss), float(weight.sum())
         if rule.learns_scale:
-            parts = np.empty(len(S))
-            spread(rule.formula, prediction, S.values, S.offsets, state, found.weights, parts)
+            parts = rule.spread(prediction, S, state, found.weights)
             met = float(weight @ row_sums(found.weights, S)) if rule.may_miss else float(weight.sum())
             self._totals[2:] += float(weight @ parts), met
 

@@ -13,6 +13,7 @@ from torch.utils.data import IterableDataset
 from plr._parameters import check_integer
 from plr.contracts import Report, Task
 from plr.errors import DivergenceError
+from plr.learners.module.checkpoint import describe, digest_arrays, digest_module
 from plr.learners.module.data import BatchSource, MakeBatch, MapSource, PairRows, StreamSource, TaskRows, peek
 from plr.learners.module.factories import (
     Numbers,
@@ -33,9 +34,8 @@ from plr.learners.module.features import (
 )
 from plr.learners.module.fitted import FittedModule
 from plr.learners.module.forward import call_module, find_device, float_type, on_device
-from plr.learners.module.identity import describe, digest_arrays, digest_module
 from plr.learners.module.settings import ModuleSettings
-from plr.learners.module.training import ModuleProgress, ModuleTraining, TrainingData
+from plr.learners.module.training import ModuleTraining, TrainingData
 from plr.losses import Loss, get_loss
 from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
 from plr.weighting import Posterior, Weighting, get_weighting
@@ -193,7 +193,14 @@ def train(
 
     def finished() -> FittedModule:
         net.zero_grad(set_to_none=True)
-        report = _report(training.progress, float(target.scale))
+        progress = training.progress
+        report = Report(
+            rounds=progress.epoch,
+            loss=np.array(progress.losses),
+            noise_scale=np.array(progress.scales) * float(target.scale),
+            validation=np.array(progress.validation),
+            best_round=progress.best_epoch,
+        )
         workers = {"num_workers": settings.loader["num_workers"]} if "num_workers" in settings.loader else {}
         return FittedModule(
             net.cpu().eval(), reader, target, report, settings.batch_size, str(device), settings.autocast, workers
@@ -205,16 +212,6 @@ def train(
         error.fitted = finished()
         raise
     return finished()
-
-
-def _report(progress: ModuleProgress, unit: float) -> Report:
-    return Report(
-        rounds=progress.epoch,
-        loss=np.array(progress.losses),
-        noise_scale=np.array(progress.scales) * unit,
-        validation=np.array(progress.validation),
-        best_round=progress.best_epoch,
-    )
 
 
 @torch.no_grad()

@@ -1,6 +1,6 @@
 """The formula on stacks: a weighting and a loss of its own for each fit, on tensors of shape (fits, rows, candidates).
 
-What `plr.weighting._formula` computes for one row, with equal priors and Student's t as the posterior's noise, but in
+What `plr.weighting.formula` computes for one row, with equal priors and Student's t as the posterior's noise, but in
 float32: with a large beta2 the shares of candidates that are nearly equally far are off by some percent. Scores and
 losses are the ``torch_score`` and ``torch_value`` of the weightings and losses themselves.
 """
