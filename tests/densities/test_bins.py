@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import trapezoid
 
 from plr import CandidateSets
-from plr.densities import points
-from plr.densities.bins import Bins
+from plr.densities.bins import Bins, mean, median, mode, quantiles
 
 
 @pytest.fixture
@@ -58,17 +57,17 @@ def test_heights_between_centres(bins, heights):
 def test_points_agree_with_sums_over_a_fine_grid(bins, heights):
     grid = np.linspace(bins.centres[0], bins.centres[-1], 20_001)
     fine = bins.at(heights, slice(None), grid)
-    assert_allclose(points.mean(bins.centres, heights), trapezoid(fine * grid, grid, axis=1), atol=1e-6)
-    assert_allclose(points.mode(bins.centres, heights), grid[fine.argmax(axis=1)], atol=1e-3)
+    assert_allclose(mean(bins.centres, heights), trapezoid(fine * grid, grid, axis=1), atol=1e-6)
+    assert_allclose(mode(bins.centres, heights), grid[fine.argmax(axis=1)], atol=1e-3)
     reached = np.cumsum(fine, axis=1) / fine.sum(axis=1, keepdims=True)
     levels = np.array([0.1, 0.5, 0.99])
-    found = points.quantiles(bins.centres, heights, levels)
+    found = quantiles(bins.centres, heights, levels)
     for column, level in enumerate(levels):
         at = (np.searchsorted(grid, found[:, column])).clip(0, len(grid) - 1)
         assert_allclose(reached[np.arange(len(heights)), at], level, atol=2e-3)
-    assert_allclose(points.median(bins.centres, heights), found[:, 1])
+    assert_allclose(median(bins.centres, heights), found[:, 1])
 
 
 def test_quantiles_at_the_ends():
     knots, height = np.array([0.0, 1.0, 2.0, 3.0]), np.array([[0.0, 1.0, 0.0, 0.0]])
-    assert_allclose(points.quantiles(knots, height, np.array([0.0, 0.125, 0.5, 1.0])), [[0.0, 0.5, 1.0, 2.0]])
+    assert_allclose(quantiles(knots, height, np.array([0.0, 0.125, 0.5, 1.0])), [[0.0, 0.5, 1.0, 2.0]])

@@ -20,7 +20,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 from plr import CandidateSets
-from plr.errors import DivergenceError, LengthError
+from plr.errors import DivergenceError, LengthError, ParameterError
 from plr.losses import get_loss
 from plr.network import network
 from plr.network.layers import Layout
@@ -353,31 +353,23 @@ class TestState:
 
     def test_density_head(self) -> None:
         X, _, S = problem(0)
-        held, _, T = problem(1, 70)
         bins, head = 9, Head(DENSITY, -3.0, 0.75)
-        training = train_network(
-            X,
-            kernel_sets(S),
-            compiled("average"),
-            replace(SETTINGS, epochs=60),
-            seed=0,
-            head=head,
-            outputs=bins,
-            validation=Validation(held, T),
-        )
-        assert training.loss[-1] < training.loss[0] - 0.1
 
-        def mean_loss(trained: Network) -> float:
-            heights = special.softmax(trained.outputs(held), axis=1) / 0.75
-            heights[:, [0, -1]] *= 2
-            centres = -3.0 + 0.75 * np.arange(bins)
-            density = [np.interp(labels, centres, height) for labels, height in zip(rows_of(T), heights, strict=True)]
-            return -float(np.log(np.mean(density, axis=1)).mean())
+        def trained(**changed: Any) -> TrainedNetwork:
+            settings, rule = replace(SETTINGS, epochs=60, **changed), compiled("average")
+            return train_network(X, kernel_sets(S), rule, settings, seed=0, head=head, outputs=bins)
 
-        best = training.best[BY_LOSS]
-        assert best.epoch == training.validation[:, BY_LOSS].argmin()
-        assert_allclose(mean_loss(best.network), best.score, rtol=1e-9)
-        assert_allclose(mean_loss(training.last), training.validation[-1, BY_LOSS], rtol=1e-9)
+        learned = trained()
+        assert learned.loss[-1] < learned.loss[0] - 0.1
+        still = trained(learning_rate=1e-300)
+        heights = special.softmax(still.last.outputs(X), axis=1) / 0.75
+        heights[:, [0, -1]] *= 2
+        centres = -3.0 + 0.75 * np.arange(bins)
+        density = [np.interp(labels, centres, height) for labels, height in zip(rows_of(S), heights, strict=True)]
+        assert_allclose(still.loss[-1], -float(np.log(np.mean(density, axis=1)).mean()), rtol=1e-9)
+        judge, rule = Validation(X, S), compiled("average")
+        with pytest.raises(ParameterError, match="density head"):
+            train_network(X, kernel_sets(S), rule, SETTINGS, seed=0, head=head, outputs=bins, validation=judge)
 
 
 class TestInterruptions:

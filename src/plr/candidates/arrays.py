@@ -335,7 +335,8 @@ def read_flat(values: ArrayLike, offsets: ArrayLike, prior: ArrayLike | None, sl
         problem = f"must never fall; they do after {name_rows(falls)}"
     if problem:
         raise CandidateError(f"{{parameter}} {problem}.", parameter="offsets")
-    sizes: Integers = np.diff(bounds.astype(np.int64, copy=False))
+    whole: Integers = bounds.astype(np.int64, copy=False)
+    sizes = np.diff(whole)
     shares = None if prior is None else unshared(as_floats(prior, "prior", PriorError), np.float64)
     places = None if slots is None else unshared(slots, np.int32)
     for name, array, error in (("prior", shares, PriorError), ("slots", places, CandidateError)):

@@ -339,22 +339,20 @@ class CandidateSets:
         if isinstance(index, numbers.Integral) and not isinstance(index, bool):
             row = int(_row_numbers(np.array([index]), len(self))[0])
             return self.values[self.offsets[row] : self.offsets[row + 1]]
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step == 1:
-                # Views, not copies.
-                offsets = self.offsets[start : max(start, stop) + 1]
-                return self._part(slice(offsets[0], offsets[-1]), offsets - offsets[0])
-            index = np.arange(start, stop, step, dtype=np.int64)
-        rows = _row_numbers(np.asarray(index), len(self))
-        starts = self.offsets[rows]
-        sizes = self.offsets[rows + 1] - starts
-        offsets = offsets_of(sizes)
-        places = np.repeat(starts - offsets[:-1], sizes)
-        places += np.arange(offsets[-1])
-        return self._part(places, offsets)
-
-    def _part(self, places: Any, offsets: Integers) -> CandidateSets:
+        places: Any
+        if isinstance(index, slice) and index.step in (None, 1):
+            # Views, not copies.
+            start, stop, _ = index.indices(len(self))
+            ends = self.offsets[start : max(start, stop) + 1]
+            places, offsets = slice(ends[0], ends[-1]), ends - ends[0]
+        else:
+            rows = np.arange(len(self))[index] if isinstance(index, slice) else np.asarray(index)
+            chosen = _row_numbers(rows, len(self))
+            starts = self.offsets[chosen]
+            sizes = self.offsets[chosen + 1] - starts
+            offsets = offsets_of(sizes)
+            places = np.repeat(starts - offsets[:-1], sizes)
+            places += np.arange(offsets[-1])
         prior = None if self.prior is None else self.prior[places]
         slots = None if self.slots is None else tidy_slots(self.slots[places], offsets)
         return self._of_checked(self.values[places], offsets, prior, slots)

@@ -218,17 +218,13 @@ def add_weight_gradient(
     rows: int,
 ) -> None:
     """Add ``Σ_rows delta_o · source_i`` to the gradient of the weight from input i to output o."""
-    if n_in < 4:
+    if n_in < 4 or n_out < 4:
         for o in range(n_out):
             for i in range(n_in):
                 gradient[at + o * n_in + i] += _dot(deltas, first_out + o, source, first_in + i, rows)
         return
     for first in range(0, n_in, 4):
         i = min(first, n_in - 4)
-        if n_out < 4:
-            for o in range(n_out):
-                _dot_1_by_4(deltas, first_out + o, source, first_in + i, gradient, at + o * n_in + i, first - i, rows)
-            continue
         for begin in range(0, n_out, 4):
             o = min(begin, n_out - 4)
             _dot_4_by_4(
@@ -304,20 +300,6 @@ def _dot_4_by_4(
 
 
 @jit
-def _dot_1_by_4(deltas: Array, d: int, source: Array, a: int, gradient: Array, p: int, done_in: int, rows: int) -> None:
-    zero = splat(source.dtype.type(0))
-    s0, s1, s2, s3 = zero, zero, zero, zero
-    x = a * STRIDE
-    for r in range(0, rows, lanes_of(source)):
-        delta = load(deltas, d * STRIDE + r)
-        s0 += delta * load(source, x + r)
-        s1 += delta * load(source, x + STRIDE + r)
-        s2 += delta * load(source, x + 2 * STRIDE + r)
-        s3 += delta * load(source, x + 3 * STRIDE + r)
-    add_sums(gradient, p, s0, s1, s2, s3, done_in)
-
-
-@jit
 def _dot(deltas: Array, d: int, source: Array, a: int, rows: int) -> float:
     s = splat(source.dtype.type(0))
     for r in range(0, rows, lanes_of(source)):
@@ -337,16 +319,15 @@ def add_row_sums(deltas: Array, first: int, count: int, gradient: Array, at: int
 
 @jit
 def _apply_activation(code: int, values: Array, inputs: Array, first: int, count: int, rows: int) -> None:
-    """Replace the units' values by their activation; what went in is kept in ``inputs`` if the derivative needs it."""
+    """Replace the units' values by their activation; what went in is kept in ``inputs`` if the derivative needs it.
+
+    Not for ``relu``, which `product` applies as it writes.
+    """
     if code == IDENTITY:
         return
     for u in range(first, first + count):
         y = values[u * STRIDE : (u + 1) * STRIDE]
-        if code == RELU:
-            zero = values.dtype.type(0)
-            for r in range(min(rows, BLOCK)):
-                y[r] = max(y[r], zero)
-        elif code == TANH:
+        if code == TANH:
             for r in range(min(rows, BLOCK)):
                 y[r] = math.tanh(y[r])
         else:
@@ -364,15 +345,11 @@ def _apply_derivative(
     """Multiply the units' deltas by the derivative of their activation."""
     if code == IDENTITY:
         return
-    zero = values.dtype.type(0)
     one = values.dtype.type(1)
     for u in range(first, first + count):
         y = values[u * STRIDE : (u + 1) * STRIDE]
         d = deltas[u * STRIDE : (u + 1) * STRIDE]
-        if code == RELU:
-            for r in range(min(rows, BLOCK)):
-                d[r] = d[r] if y[r] > zero else zero
-        elif code == TANH:
+        if code == TANH:
             for r in range(min(rows, BLOCK)):
                 d[r] *= one - y[r] * y[r]
         else:

@@ -181,6 +181,8 @@ def train_network(
         raise LengthError(
             f"There are {len(features)} rows of features and {len(sets.offsets) - 1} sets; they must agree."
         )
+    if head.kind != SCALAR and validation is not None:
+        raise ParameterError("Validation rows are scored by the formula, which a density head does not use.")
     random = np.random.default_rng(seed)
     sizes = [features.shape[1], *settings.hidden, outputs]
     layout = Layout(
@@ -324,8 +326,6 @@ def _make_monitor(
         weights=np.empty(entries),
         buffer=np.empty(rows),
         spare=np.empty(rows),
-        order=np.arange(rows, dtype=np.int64),
-        totals=np.zeros(4),
         wanted=wanted,
         scores=np.full((epochs, RULES), np.nan),
         best_score=np.full(RULES, np.inf),

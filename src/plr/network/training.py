@@ -178,8 +178,6 @@ class Monitor(NamedTuple):
     weights: Floats
     buffer: Floats
     spare: Floats
-    order: Integers
-    totals: Floats
     wanted: NDArray[np.bool_]
     scores: Floats
     best_score: Floats
@@ -410,58 +408,20 @@ def _shuffle(order: Integers, random: NDArray[np.uint64]) -> None:
 
 
 @jit
-def _validate(
-    stages: Stages, layout: Layout, head: Head, formula: Formula, memory: Memory, monitor: Monitor, epoch: int
-) -> None:
+def _validate(stages: Stages, layout: Layout, formula: Formula, memory: Memory, monitor: Monitor, epoch: int) -> None:
     """Score the network on the validation rows by every rule wanted, and remember it where it is the best so far."""
     rows = monitor.features.shape[0]
-    count = layout.sizes[-1]
-    if head.kind == SCALAR:
-        stages.run(
-            layout,
-            memory.parameters,
-            monitor.features,
-            memory.values,
-            memory.inputs,
-            monitor.predictions.reshape((rows, 1)),
-        )
-        if monitor.wanted[BY_LOSS]:
-            _evaluate(stages, formula, monitor, monitor.sets, memory.state)
-            monitor.scores[epoch, BY_LOSS] = _mean(monitor.buffer)
-        if monitor.wanted[BY_EVIDENCE]:
-            monitor.scores[epoch, BY_EVIDENCE] = -_mean_evidence(stages, monitor)
-        if monitor.wanted[BY_TRUTH]:
-            total = 0.0
-            for i in range(rows):
-                total += (monitor.predictions[i] - monitor.truth[i]) ** 2
-            monitor.scores[epoch, BY_TRUTH] = total / rows
-    else:
-        totals = monitor.totals
-        totals[:] = 0.0
-        for begin in range(0, rows, BLOCK):
-            block = monitor.order[begin : begin + BLOCK]
-            load_rows(monitor.features, block, block.size, memory.values)
-            first = stages.forward(layout, memory.parameters, memory.values, memory.inputs, block.size)
-            stages.block_loss(
-                head,
-                formula,
-                monitor.sets,
-                monitor.truth[:0],
-                block,
-                block.size,
-                False,
-                False,
-                memory.values,
-                first,
-                count,
-                memory.deltas,
-                memory.state,
-                monitor.weights,
-                totals,
-                1.0,
-            )
-        monitor.scores[epoch, BY_LOSS] = totals[0] / totals[1]
-
+    predictions = monitor.predictions.reshape((rows, 1))
+    stages.run(layout, memory.parameters, monitor.features, memory.values, memory.inputs, predictions)
+    if monitor.wanted[BY_LOSS]:
+        _evaluate(stages, formula, monitor, monitor.sets, memory.state)
+        monitor.scores[epoch, BY_LOSS] = _mean(monitor.buffer)
+    if monitor.wanted[BY_EVIDENCE]:
+        monitor.scores[epoch, BY_EVIDENCE] = -_mean_evidence(stages, monitor)
+    if monitor.wanted[BY_TRUTH]:
+        for i in range(rows):
+            monitor.buffer[i] = (monitor.predictions[i] - monitor.truth[i]) ** 2
+        monitor.scores[epoch, BY_TRUTH] = _mean(monitor.buffer)
     for rule in range(RULES):
         if monitor.wanted[rule] and monitor.scores[epoch, rule] < monitor.best_score[rule]:
             monitor.best_score[rule] = monitor.scores[epoch, rule]
@@ -479,10 +439,7 @@ def _evaluate(stages: Stages, formula: Formula, monitor: Monitor, sets: Sets, st
 
 @jit
 def _mean(values: Floats) -> float:
-    total = 0.0
-    for i in range(values.size):
-        total += values[i]
-    return total / values.size
+    return row_total(values, 0, values.size) / values.size
 
 
 @jit
@@ -572,7 +529,7 @@ def train(
             counters[_STOPPED] = 1
             return True
         if monitor.features.shape[0] > 0:
-            _validate(stages, layout, head, formula, memory, monitor, epoch)
+            _validate(stages, layout, formula, memory, monitor, epoch)
             if plan.patience > 0 and epoch - monitor.best_epoch[plan.stop_rule] >= plan.patience:
                 counters[_STOPPED] = 1
     return counters[_EPOCH] >= plan.epochs or counters[_STOPPED] != 0

@@ -182,7 +182,17 @@ class CandidateLoss(nn.Module):
                 raise LengthError(f"{name} must have the shape of candidates, {shape}; found {tuple(other.shape)}.")
         if not torch.compiler.is_compiling():
             # Asking about contents would split a compiled graph.
-            _check_rows(mask, others[0])
+            filled, prior = mask.any(1), others[0]
+            if not filled.all():
+                raise EmptySetError(
+                    f"Row {int((~filled).nonzero()[0])} of the batch has no candidate: mask is False throughout. "
+                    f"Leave it out."
+                )
+            possible = filled if prior is None else (mask & (prior > 0)).any(1)
+            if not possible.all():
+                raise PriorError(
+                    f"Row {int((~possible).nonzero()[0])} of the batch has no candidate with a prior above 0."
+                )
         dtype = torch.promote_types(torch.promote_types(prediction.dtype, candidates.dtype), torch.float32)
         return prediction.reshape(-1).to(dtype), candidates.to(dtype)
 
@@ -293,19 +303,6 @@ class ScoreLoss(CandidateLoss):
         weighting = Custom(score)
         weighting.torch_score = score
         super().__init__(weighting, loss, reduction)
-
-
-def _check_rows(mask: Tensor, prior: Tensor | None) -> None:
-    filled = mask.any(1)
-    if not filled.all():
-        raise EmptySetError(
-            f"Row {int((~filled).nonzero()[0])} of the batch has no candidate: mask is False throughout. Leave it out."
-        )
-    if prior is None:
-        return
-    possible = (mask & (prior > 0)).any(1)
-    if not possible.all():
-        raise PriorError(f"Row {int((~possible).nonzero()[0])} of the batch has no candidate with a prior above 0.")
 
 
 def checked_importance(sample_weight: Tensor | None, prediction: Tensor) -> Tensor | None:

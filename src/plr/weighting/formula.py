@@ -156,7 +156,7 @@ def _fill_scores(
         value = sets.values[start + j]
         if formula.noise == STUDENT:
             ratio = (prediction - value) / state[SCALE]
-            weights[at + j] = -0.5 * (formula.degrees + 1.0) * math.log1p(ratio * ratio / formula.degrees)
+            weights[at + j] = -0.5 * (formula.degrees + 1.0) * math.log(1.0 + ratio * ratio / formula.degrees)
         else:
             if formula.loss == CUSTOM:
                 cost = formula.value(prediction, value, formula.number)

@@ -215,15 +215,15 @@ class Rule:
         """Call a kernel on ranges of rows with about as many candidates each, all at the same time."""
         # The one form that kernels are compiled for; nothing writes to it.
         centre = np.require(prediction, dtype=np.float64, requirements=["C", "A", "W"])
+        size, parts = sets.values.size, min(threads, sets.values.size // _WORTH_A_THREAD)
+        if parts < 2:
+            kernel(self.formula, centre, sets, state, weights, *out)
+            return
 
         def work(first: int, last: int) -> None:
             rows = sets._replace(offsets=sets.offsets[first : last + 1])
             kernel(self.formula, centre[first:last], rows, state, weights, *(array[first:last] for array in out))
 
-        size, parts = sets.values.size, min(threads, sets.values.size // _WORTH_A_THREAD)
-        if parts < 2:
-            work(0, len(centre))
-            return
         cuts = np.searchsorted(sets.offsets, np.arange(1, parts) * (size // parts))
         with ThreadPoolExecutor(parts) as pool:
             for done in [pool.submit(work, *ends) for ends in pairwise([0, *cuts.tolist(), len(centre)])]:

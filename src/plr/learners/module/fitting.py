@@ -20,7 +20,6 @@ from plr.learners.module.factories import (
     check_trainable,
     exclusive,
     has_lazy_parameters,
-    make_criterion,
     make_module,
     make_optimizer,
     make_scheduler,
@@ -38,6 +37,7 @@ from plr.learners.module.settings import ModuleSettings
 from plr.learners.module.training import ModuleTraining, TrainingData
 from plr.losses import Loss, get_loss
 from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
+from plr.torch import ScoreLoss, make_loss
 from plr.weighting import Posterior, Weighting, get_weighting
 
 if TYPE_CHECKING:
@@ -166,7 +166,10 @@ def train(
     steps = data.source.steps
     pointwise = loss if learner.loss is None else learner.loss
     rounds = _UNKNOWN_ROUND if steps is None else min(max(steps, 1), _SLOWEST_ROUND)
-    criterion = make_criterion(weighting, pointwise, learner.score, data.scale, 1.0 / rounds)
+    if learner.score is None:
+        criterion = make_loss(weighting, pointwise, "none", initial_scale=data.scale, momentum=1.0 / rounds)
+    else:
+        criterion = ScoreLoss(learner.score, pointwise, reduction="none")
     if has_lazy_parameters(net):
         _fill_in(net, data.source, device, settings.autocast)
     check_trainable(net)

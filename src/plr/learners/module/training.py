@@ -37,10 +37,9 @@ Floats = NDArray[np.float64]
 
 
 class ModuleGroup(Protocol):
-    """Processes that train the same module, each on some rows of every batch."""
+    """Processes that train the same module, each on some rows of every batch; this is the one of this ``number``."""
 
     number: int
-    """Which of them this is."""
     processes: int
 
     def add(self, tensor: Tensor) -> None:
@@ -82,7 +81,11 @@ class TrainingData:
 
 @dataclass
 class ModuleProgress:
-    """How far a training has come, apart from the weights."""
+    """How far a training has come, apart from the weights.
+
+    ``noise`` and ``missing`` are the noise scale of the validation rows and the share of them whose truth is missing,
+    which follow the predictions from epoch to epoch.
+    """
 
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
@@ -91,9 +94,7 @@ class ModuleProgress:
     best_epoch: int | None = None
     best: dict[str, Tensor] | None = None
     noise: float = 1.0
-    """The noise scale of the validation rows, which follows the predictions from epoch to epoch."""
     missing: float = 0.0
-    """The share of them whose truth is missing, likewise."""
     stopped: bool = False
 
 
@@ -216,7 +217,7 @@ class ModuleTraining:
         @torch.enable_grad()
         def closure() -> Tensor:
             self._optimizer.zero_grad(set_to_none=True)
-            prediction = call_module(self._call, batch.features, rows, self._device, self._settings.autocast)
+            prediction = self._predict(batch)
             self.criterion.train(not values)
             loss = self.criterion(
                 prediction,
@@ -325,8 +326,7 @@ class ModuleTraining:
         return -float(rule.evidence(prediction, S, state, log_q).mean())
 
     def _predict(self, batch: TrainingBatch) -> Tensor:
-        rows = len(batch.candidates)
-        return call_module(self._call, batch.features, rows, self._device, self._settings.autocast)
+        return call_module(self._call, batch.features, len(batch.candidates), self._device, self._settings.autocast)
 
     def _changing(self) -> list[Tensor]:
         return list(chain(self._trained, self.net.buffers(), self.criterion.buffers()))
