@@ -20,8 +20,7 @@ from plr._registers import VARIABLE, VECTOR_BYTES, choose_vector_bytes, widest_v
 from plr.errors import ParameterError
 from plr.learners import MLP, Boosting, GaussianProcess
 from plr.losses import Squared
-from plr.network._heads import DENSITY, Head
-from plr.network.network import NetworkSettings, kernel_sets, train_network
+from plr.network.network import DENSITY, Head, NetworkSettings, kernel_sets, train_network
 from plr.weighting import WEIGHTINGS, Average, Rule
 
 ROOT = Path(__file__).resolve().parents[1]

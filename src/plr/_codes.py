@@ -1,8 +1,11 @@
-"""What the compiled formula is told about a weighting and a loss: a `Formula`, and the state that a fit learns."""
+"""What the compiled formula is given: a `Formula`, candidate sets, and the state that a fit learns."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "CUSTOM",
@@ -14,7 +17,6 @@ __all__ = [
     "MISSING",
     "MOST_MISSING",
     "NARROWEST",
-    "NEGLIGIBLE",
     "NO_NOISE",
     "SCALE",
     "SMALLEST_PRIOR",
@@ -22,6 +24,7 @@ __all__ = [
     "STATE_SIZE",
     "STUDENT",
     "Formula",
+    "Sets",
 ]
 
 CUSTOM = 0  # code of a weighting or loss that is called through function pointers
@@ -37,8 +40,6 @@ STATE_SIZE = 3
 
 SMALLEST_PRIOR = 1e-290
 """A prior below this counts as zero: its reciprocal, the scale of a lone candidate's share, would overflow."""
-NEGLIGIBLE = -50.0
-"""A score this far below the row's best adds nothing to a float64 sum."""
 MOST_MISSING = 0.5
 """A learned share of rows without their truth goes no higher: beyond it, the model explains too little."""
 NARROWEST = 1e-9
@@ -51,28 +52,60 @@ distances would leave single precision.
 
 
 class Formula(NamedTuple):
-    """A weighting and a loss in the form the kernels take; `plr.weighting.Rule` makes it."""
+    """A weighting and a loss in the form the kernels take; `plr.weighting.Rule` makes it.
+
+    Attributes
+    ----------
+    weighting : int
+        Which compiled score; CUSTOM: ``score``.
+    shares : int
+        EVEN, HIGHEST or SOFTMAX.
+    first, second : float
+        The numbers that the score takes, 0 where it takes fewer.
+    noise : int
+        The posterior's noise family; NO_NOISE for all other weightings.
+    degrees : float
+        Degrees of freedom of Student's t.
+    constant : float
+        Log of the noise density's normalising constant at scale 1.
+    loss : int
+        Which compiled loss; CUSTOM: ``value``, ``derivative`` and ``curvature``.
+    number : float
+        The number that the loss takes, such as Huber's delta.
+    score : pointer
+        ``score(prediction, value, loss, first, second)``.
+    value, derivative, curvature : pointer
+        ``value(prediction, value, number)``.
+    """
 
     weighting: int
-    """Which compiled score; CUSTOM: ``score``."""
     shares: int
-    """EVEN, HIGHEST or SOFTMAX."""
-    by_vectors: bool
-    """Whether scores are computed a vector of candidates at a time."""
     first: float
     second: float
-    """The numbers that the score takes, 0 where it takes fewer."""
     noise: int
-    """The posterior's noise family; NO_NOISE for all other weightings."""
     degrees: float
-    """Degrees of freedom of Student's t."""
+    constant: float
     loss: int
-    """Which compiled loss; CUSTOM: ``value``, ``derivative`` and ``curvature``."""
     number: float
-    """The number that the loss takes, such as Huber's delta."""
     score: Any
-    """``score(prediction, value, loss, first, second)``."""
     value: Any
-    """``value(prediction, value, number)``, as are the two below."""
     derivative: Any
     curvature: Any
+
+
+class Sets(NamedTuple):
+    """Candidate sets as the kernels take them; an empty array means uniform, or not given.
+
+    Attributes
+    ----------
+    values, prior, log_q : ndarray, one entry per candidate
+    offsets : ndarray of shape (rows + 1,)
+    fixed : ndarray, one entry per candidate
+        Weights of a start.
+    """
+
+    values: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+    prior: NDArray[np.float64]
+    log_q: NDArray[np.float64]
+    fixed: NDArray[np.float64]

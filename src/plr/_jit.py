@@ -5,11 +5,11 @@ several fits run on several cores; free to reorder sums, so that loops become ve
 NaN and infinity do not occur: kernels test for both. They count no references, which costs more than the work of a row
 does, and therefore cannot allocate: every array they write to is handed in.
 
-Kernels are in files whose names begin with an underscore. The cache is kept under a digest of all of them. Inputs are
-read-only views, so that each kernel is compiled once. A kernel that calls another by name takes in its code and
-optimises it again; so the stages of training (forward, backward, loss, validation) are compiled apart and called
-through pointers (`plr.network._stages`), which brings the first fit of a fresh installation from minutes to a quarter
-of one.
+Kernels are in `plr.losses`, `plr.weighting`, `plr.network`, and in files whose names begin with an underscore. The
+cache is kept under a digest of all of them. Inputs are read-only views, so that each kernel is compiled once. A kernel
+that calls another by name takes in its code and optimises it again; so the stages of training (forward, backward, loss,
+validation) are compiled apart and called through pointers (`plr.network.training.Stages`), which brings the first fit
+of a fresh installation from minutes to a quarter of one.
 
 Some private parts of Numba are used, as of LightGBM and scikit-learn elsewhere; ``tests/test_private_interfaces.py``
 has a test for each, which names the files that rely on it. Numba and LightGBM are bounded in ``pyproject.toml``; raise
@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import inspect
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ import numba
 from plr._registers import VECTOR_BYTES
 from plr.errors import ParameterError
 
-__all__ = ["LOCK", "compile_scalar", "inlined", "jit", "pointer", "unused", "with_arguments"]
+__all__ = ["LOCK", "UNUSED", "compile_scalar", "inlined", "jit", "pointer"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -102,8 +101,8 @@ def _cache_folder(chosen: str) -> str:
     """
     package = Path(__file__).parent
     digest = hashlib.sha256()
-    for source in sorted({*package.rglob("_[!_]*.py"), *package.glob("weighting/*.py"), package / "losses.py"}):
-        if source.is_file():
+    for pattern in ("losses.py", "weighting/*.py", "network/*.py", "**/_[!_]*.py"):
+        for source in sorted(package.glob(pattern)):
             digest.update(source.read_bytes())
     name = f"plr-kernels-{VECTOR_BYTES}-{digest.hexdigest()[:16]}"
     if chosen:
@@ -117,8 +116,8 @@ def _cache_folder(chosen: str) -> str:
     return ""
 
 
-def compile_scalar(function: Callable[..., float], arguments: int, role: str, wanted: int | None = None) -> object:
-    """Compile a function of ``arguments`` floats into a pointer that kernels call with ``wanted``, if these are more.
+def compile_scalar(function: Callable[..., float], arguments: int, role: str, wanted: int) -> object:
+    """Compile a function of ``arguments`` floats into a pointer that kernels call with ``wanted``.
 
     Raises
     ------
@@ -128,7 +127,7 @@ def compile_scalar(function: Callable[..., float], arguments: int, role: str, wa
     plain = getattr(function, "py_func", function)
     try:
         with LOCK:
-            return _compile_scalar(plain, arguments, wanted or arguments)
+            return _compile_scalar(plain, arguments, wanted)
     except (numba.core.errors.NumbaError, TypeError, AttributeError) as error:
         name = getattr(plain, "__name__", repr(plain))
         reason = str(error).strip().splitlines()[0].rstrip(".")
@@ -142,49 +141,17 @@ def compile_scalar(function: Callable[..., float], arguments: int, role: str, wa
 @functools.lru_cache(maxsize=256)
 def _compile_scalar(plain: Callable[..., float], arguments: int, wanted: int) -> object:
     flags: dict[str, Any] = {"nopython": True, "error_model": "numpy"}
-    signature = numba.float64(*[numba.float64] * wanted)
-    return numba.cfunc(signature, **flags)(_ignore_rest(plain, arguments, wanted, numba.jit(**flags)))
+    if arguments != wanted:
+        plain = _IGNORING[arguments, wanted](numba.jit(**flags)(plain))
+    return numba.cfunc(numba.float64(*[numba.float64] * wanted), **flags)(plain)
 
 
-def with_arguments(function: Callable[..., float], wanted: int, compiler: Callable[..., Any]) -> Callable[..., float]:
-    """Return a function of floats as one of ``wanted`` floats, of which it ignores what it does not take."""
-    return _ignore_rest(function, len(inspect.signature(function).parameters), wanted, compiler)
+# Functions of more arguments than the one they call, by both numbers.
+_IGNORING: dict[tuple[int, int], Callable[..., Any]] = {
+    (2, 3): lambda function: lambda a, b, _c: function(a, b),
+    (3, 5): lambda function: lambda a, b, c, _d, _e: function(a, b, c),
+    (4, 5): lambda function: lambda a, b, c, d, _e: function(a, b, c, d),
+}
 
-
-def _ignore_rest(
-    function: Callable[..., float], arguments: int, wanted: int, compiler: Callable[..., Any]
-) -> Callable[..., float]:
-    if arguments == wanted:
-        return function
-    return _IGNORING[arguments, wanted](compiler(function))
-
-
-def _two_of_three(function: Callable[..., float]) -> Callable[..., float]:
-    return lambda a, b, _c: function(a, b)
-
-
-def _three_of_five(function: Callable[..., float]) -> Callable[..., float]:
-    return lambda a, b, c, _d, _e: function(a, b, c)
-
-
-def _four_of_five(function: Callable[..., float]) -> Callable[..., float]:
-    return lambda a, b, c, d, _e: function(a, b, c, d)
-
-
-_IGNORING = {(2, 3): _two_of_three, (3, 5): _three_of_five, (4, 5): _four_of_five}
-
-
-def unused(arguments: int) -> object:
-    """Return the pointer that fills the place of a function no kernel will call."""
-    return compile_scalar(_ZERO[arguments], arguments, "a placeholder")
-
-
-def _zero_of_three(_a: float, _b: float, _c: float) -> float:
-    return 0.0
-
-
-def _zero_of_five(_a: float, _b: float, _c: float, _d: float, _e: float) -> float:
-    return 0.0
-
-
-_ZERO: dict[int, Callable[..., float]] = {3: _zero_of_three, 5: _zero_of_five}
+UNUSED: dict[int, Callable[..., float]] = {3: lambda _a, _b, _c: 0.0, 5: lambda _a, _b, _c, _d, _e: 0.0}
+"""What fills the place of a function that no kernel will call, by its number of arguments."""

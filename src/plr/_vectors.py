@@ -9,9 +9,9 @@ at least.
 Each function comes in the form Numba wants: given the types of its arguments it returns its own type and a function
 that writes the instructions. Indices are not checked, and do not count from the end.
 
-Notes ----- The formula takes a row's candidates a vector at a time, with an exponential of its own
-(`plr._vector_math`); the network keeps tiles of four units in registers on blocks of 256 rows, feature-major
-(`plr.network._blocks`).
+The formula takes a row's candidates a vector at a time, with an exponential of its
+own; the network keeps tiles of four units in registers on blocks of 256 rows, feature-major
+(`plr.network.layers`).
 
 A vector is as wide as the widest registers that Numba compiles for: 64 bytes with AVX-512, 32 with AVX, otherwise 16
 (SSE2, NEON). ``PLR_VECTOR_BYTES`` sets it to 64, 32 or 16, not to more than the machine has; each width has a cache of
@@ -55,8 +55,10 @@ __all__ = [
     "DOUBLES",
     "Vector",
     "add_sums",
+    "at_least",
     "choose_above",
     "choose_equal",
+    "exponential",
     "first_lanes",
     "highest",
     "lane",
@@ -82,6 +84,11 @@ Vector = Any
 
 # A product may be fused with the sum it goes into, and a sign of zero lost; NaN and infinity keep their meaning.
 _FLAGS = ("contract", "nsz")
+_ONE_OVER_LN2 = 1.4426950408889634
+# ln 2 in two parts, the first so short that its product with a small integer is exact.
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+# The exponential of less is not a normal number.
+_LOWEST_EXPONENT = -708.0
 _INDEX = ir.IntType(32)
 _LONG = ir.IntType(64)
 
@@ -400,3 +407,32 @@ def store_some(array: NDArray[Any], at: int, end: int, values: Vector) -> None:
         store(array, at, values)
     else:
         _store_first(array, at, end, values)
+
+
+@inlined
+def at_least(values: Vector, floor: Vector) -> Vector:
+    """Raise what is below ``floor`` to it; what is no number stays none."""
+    return choose_above(floor, values, floor, values)
+
+
+@inlined
+def exponential(x: Vector) -> Vector:
+    """Return e to the power of float64 that are at most 0, to 1e-15, and 0 below -708."""
+    bounded = at_least(x, splat(_LOWEST_EXPONENT))
+    exponent = round_off(bounded * splat(_ONE_OVER_LN2))
+    r = bounded - exponent * splat(_LN2_HIGH) - exponent * splat(_LN2_LOW)
+    # The series to the twelfth power: |r| is at most ln 2 / 2, so what is left out is below 2e-16.
+    p = splat(1.0 / 479001600.0)
+    p = p * r + splat(1.0 / 39916800.0)
+    p = p * r + splat(1.0 / 3628800.0)
+    p = p * r + splat(1.0 / 362880.0)
+    p = p * r + splat(1.0 / 40320.0)
+    p = p * r + splat(1.0 / 5040.0)
+    p = p * r + splat(1.0 / 720.0)
+    p = p * r + splat(1.0 / 120.0)
+    p = p * r + splat(1.0 / 24.0)
+    p = p * r + splat(1.0 / 6.0)
+    p = p * r + splat(0.5)
+    p = p * r + splat(1.0)
+    p = p * r + splat(1.0)
+    return choose_above(splat(_LOWEST_EXPONENT), x, splat(0.0), times_power_of_two(p, exponent))

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from sklearn.base import BaseEstimator
 
+from plr._codes import Formula
 from plr._parameters import check_number, register, resolve
 from plr.errors import ParameterError
 
@@ -35,13 +36,15 @@ LOSSES: dict[str, type[Loss]] = {}
 
 
 class VectorLoss(NamedTuple):
-    """A loss on vectors of residuals: compiled functions of (residual, number)."""
+    """A loss on vectors of residuals: compiled functions of (formula, residual).
+
+    ``root`` is the square root of the value, where it can be had without taking one.
+    """
 
     value: Any
     derivative: Any
     curvature: Any
-    root: Any
-    """The square root of the value."""
+    root: Any = None
 
 
 class Loss(BaseEstimator):
@@ -93,19 +96,19 @@ class Squared(Loss, name="squared"):
         from plr._vectors import magnitude, splat
 
         @inlined
-        def value(residual: Any, _: float) -> Any:
+        def value(_: Formula, residual: Any) -> Any:
             return residual * residual
 
         @inlined
-        def derivative(residual: Any, _: float) -> Any:
+        def derivative(_: Formula, residual: Any) -> Any:
             return splat(2.0) * residual
 
         @inlined
-        def curvature(_residual: Any, _: float) -> Any:
+        def curvature(_: Formula, _residual: Any) -> Any:
             return splat(2.0)
 
         @inlined
-        def root(residual: Any, _: float) -> Any:
+        def root(_: Formula, residual: Any) -> Any:
             return magnitude(residual)
 
         return VectorLoss(value, derivative, curvature, root)
@@ -122,31 +125,23 @@ class Absolute(Loss, name="absolute"):
     @staticmethod
     def vector_form() -> VectorLoss:
         """Return the loss on vectors of residuals."""
-        from plr import _vectors
         from plr._jit import inlined
-        from plr._vector_math import at_least
-        from plr._vectors import choose_above, magnitude, splat
-
-        square_root = _vectors.root
+        from plr._vectors import at_least, choose_above, magnitude, splat
 
         @inlined
-        def value(residual: Any, _: float) -> Any:
+        def value(_: Formula, residual: Any) -> Any:
             return magnitude(residual)
 
         @inlined
-        def derivative(residual: Any, _: float) -> Any:
+        def derivative(_: Formula, residual: Any) -> Any:
             zero, one = splat(0.0), splat(1.0)
             return choose_above(residual, zero, one, choose_above(zero, residual, zero - one, zero))
 
         @inlined
-        def curvature(residual: Any, _: float) -> Any:
+        def curvature(_: Formula, residual: Any) -> Any:
             return splat(1.0) / at_least(magnitude(residual), splat(_KINK))
 
-        @inlined
-        def root(residual: Any, _: float) -> Any:
-            return square_root(magnitude(residual))
-
-        return VectorLoss(value, derivative, curvature, root)
+        return VectorLoss(value, derivative, curvature)
 
 
 class Huber(Loss, name="huber"):
@@ -176,33 +171,26 @@ class Huber(Loss, name="huber"):
     @staticmethod
     def vector_form() -> VectorLoss:
         """Return the loss on vectors of residuals."""
-        from plr import _vectors
         from plr._jit import inlined
         from plr._vectors import choose_above, magnitude, splat
 
-        square_root = _vectors.root
-
         @inlined
-        def value(residual: Any, delta: float) -> Any:
-            length, half, bound = magnitude(residual), splat(0.5), splat(delta)
+        def value(formula: Formula, residual: Any) -> Any:
+            length, half, bound = magnitude(residual), splat(0.5), splat(formula.number)
             return choose_above(length, bound, bound * (length - half * bound), half * length * length)
 
         @inlined
-        def derivative(residual: Any, delta: float) -> Any:
-            zero, bound = splat(0.0), splat(delta)
+        def derivative(formula: Formula, residual: Any) -> Any:
+            zero, bound = splat(0.0), splat(formula.number)
             inside = choose_above(residual, bound, bound, residual)
             return choose_above(zero - bound, residual, zero - bound, inside)
 
         @inlined
-        def curvature(residual: Any, delta: float) -> Any:
-            length, bound = magnitude(residual), splat(delta)
+        def curvature(formula: Formula, residual: Any) -> Any:
+            length, bound = magnitude(residual), splat(formula.number)
             return choose_above(length, bound, bound / length, splat(1.0))
 
-        @inlined
-        def root(residual: Any, delta: float) -> Any:
-            return square_root(value(residual, delta))
-
-        return VectorLoss(value, derivative, curvature, root)
+        return VectorLoss(value, derivative, curvature)
 
 
 class Pointwise(Loss):

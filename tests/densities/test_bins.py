@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import trapezoid
 
 from plr import CandidateSets
-from plr.densities import points
-from plr.densities.bins import Bins, evidence_of_prior
+from plr.densities.bins import Bins, mean, median, mode, quantiles
 
 
 @pytest.fixture
@@ -24,10 +23,9 @@ def heights(bins):
 
 def test_a_histogram_has_area_one_and_keeps_the_mean(bins):
     S = CandidateSets.from_lists([[0.1], [0.7, 2.2], [-0.4, 0.0, 1.3]], prior=[[1], [3, 1], [1, 2, 1]])
-    found = bins.histogram(S)
+    found = bins.spread(S, S.prior) / bins.areas
     assert_allclose(found @ bins.areas, 1.0)
     assert_allclose((found * bins.areas) @ bins.centres, S.mean())
-    assert_allclose(evidence_of_prior(S), [1.0, 10 / 16, 6 / 16])
 
 
 def test_the_nearest_density(bins):
@@ -53,23 +51,23 @@ def test_heights_between_centres(bins, heights):
     rows = np.array([0, 1, 2, 3])
     expected = [heights[0, 0], (heights[1, 0] + heights[1, 1]) / 2, heights[2, 8], heights[3, 8]]
     assert_allclose(bins.at(heights, rows, labels), expected)
-    assert_allclose(bins.on_grid(heights, bins.centres), heights)
+    assert_allclose(bins.at(heights, slice(None), bins.centres), heights)
 
 
 def test_points_agree_with_sums_over_a_fine_grid(bins, heights):
     grid = np.linspace(bins.centres[0], bins.centres[-1], 20_001)
-    fine = bins.on_grid(heights, grid)
-    assert_allclose(points.mean(bins.centres, heights), trapezoid(fine * grid, grid, axis=1), atol=1e-6)
-    assert_allclose(points.mode(bins.centres, heights), grid[fine.argmax(axis=1)], atol=1e-3)
+    fine = bins.at(heights, slice(None), grid)
+    assert_allclose(mean(bins.centres, heights), trapezoid(fine * grid, grid, axis=1), atol=1e-6)
+    assert_allclose(mode(bins.centres, heights), grid[fine.argmax(axis=1)], atol=1e-3)
     reached = np.cumsum(fine, axis=1) / fine.sum(axis=1, keepdims=True)
     levels = np.array([0.1, 0.5, 0.99])
-    found = points.quantiles(bins.centres, heights, levels)
+    found = quantiles(bins.centres, heights, levels)
     for column, level in enumerate(levels):
         at = (np.searchsorted(grid, found[:, column])).clip(0, len(grid) - 1)
         assert_allclose(reached[np.arange(len(heights)), at], level, atol=2e-3)
-    assert_allclose(points.median(bins.centres, heights), found[:, 1])
+    assert_allclose(median(bins.centres, heights), found[:, 1])
 
 
 def test_quantiles_at_the_ends():
     knots, height = np.array([0.0, 1.0, 2.0, 3.0]), np.array([[0.0, 1.0, 0.0, 0.0]])
-    assert_allclose(points.quantiles(knots, height, np.array([0.0, 0.125, 0.5, 1.0])), [[0.0, 0.5, 1.0, 2.0]])
+    assert_allclose(quantiles(knots, height, np.array([0.0, 0.125, 0.5, 1.0])), [[0.0, 0.5, 1.0, 2.0]])

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from plr.learners.module.identity import name_of
+from plr.learners.module.checkpoint import name_of
 
 
 class Told:

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from plr import PartialLabelRegressor
 from plr.learners import MLP, Linear
-from plr.network._passes import run
+from plr.network.layers import run
 from plr.preprocessing import features
 from plr.preprocessing.features import by_blocks
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from plr.network._blocks import (
+from plr.network.layers import (
     BLOCK,
     RELU_AFTER,
     RELU_BACK,

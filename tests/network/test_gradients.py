@@ -12,19 +12,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from plr import CandidateSets
+from plr._codes import Sets
 from plr.losses import LOSSES, Loss, Pointwise, get_loss
-from plr.network._activations import ACTIVATIONS
-from plr.network._heads import DENSITY, Head, Sets
-from plr.network._stages import get_stages
-from plr.network._training import Layout, Memory, batch_gradient
-from plr.network.network import (
-    SCALAR_HEAD,
-    Network,
-    NetworkSettings,
-    _make_memory,
-    initial_parameters,
-    kernel_sets,
-)
+from plr.network.initialisation import initial_parameters
+from plr.network.layers import ACTIVATIONS, Layout
+from plr.network.network import SCALAR_HEAD, Network, NetworkSettings, kernel_sets, make_memory
+from plr.network.training import DENSITY, Head, Memory, batch_gradient, get_stages
 from plr.weighting import WEIGHTINGS, Custom, Posterior, Progressive, Rule, Weighting, get_weighting
 from plr.weighting.rule import frozen
 from support.pairs import all_pairs
@@ -169,7 +162,7 @@ class Case:
     def memory(self, rule: Rule) -> Memory:
         settings = NetworkSettings(tuple(self.sizes[1:-1]), self.activations, epochs=1, initial_scale=SCALE)
         largest = int(self.S.sizes.max())
-        return _make_memory(self.parameters, sum(self.sizes), len(self.X), largest, rule, settings, self.random)
+        return make_memory(self.parameters, sum(self.sizes), len(self.X), largest, rule, settings, self.random)
 
     def sets(self, fixed: np.ndarray | None = None) -> Sets:
         return kernel_sets(self.S, log_q=self.log_q, fixed=fixed)

@@ -11,8 +11,10 @@ from numpy.testing import assert_allclose
 from plr import CandidateSets
 from plr._codes import MISSING
 from plr.losses import get_loss
-from plr.network._training import BY_EVIDENCE, BY_LOSS, Layout
+from plr.network.layers import Layout
 from plr.network.network import (
+    BY_EVIDENCE,
+    BY_LOSS,
     Network,
     NetworkSettings,
     TrainedNetwork,

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from plr import CandidateSets
 from plr.losses import Squared
-from plr.network._optimizers import OPTIMIZERS, update
 from plr.network.network import NetworkSettings, initial_parameters, kernel_sets, train_network
+from plr.network.training import OPTIMIZERS, update
 from plr.weighting import Average, Rule
 from support.pairs import all_pairs
 

@@ -20,14 +20,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 from plr import CandidateSets
-from plr.errors import DivergenceError, LengthError
+from plr.errors import DivergenceError, LengthError, ParameterError
 from plr.losses import get_loss
 from plr.network import network
-from plr.network._heads import DENSITY, Head
-from plr.network._passes import Layout
-from plr.network._training import BY_EVIDENCE, BY_LOSS, BY_TRUTH, _shuffle, train
+from plr.network.layers import Layout
 from plr.network.network import (
-    EpochProgress,
     Network,
     NetworkSettings,
     TrainedNetwork,
@@ -35,6 +32,7 @@ from plr.network.network import (
     kernel_sets,
     train_network,
 )
+from plr.network.training import BY_EVIDENCE, BY_LOSS, BY_TRUTH, DENSITY, Head, _shuffle, train
 from plr.weighting import WEIGHTINGS, Rule, get_weighting
 
 ROWS, CANDIDATES = 150, 3
@@ -133,7 +131,7 @@ class TestReproducible:
 
     def test_watching_changes_nothing(self) -> None:
         plain = fit("posterior")
-        watched = fit("posterior", validation=validation(BY_LOSS, BY_EVIDENCE), callback=lambda progress: None)
+        watched = fit("posterior", validation=validation(BY_LOSS, BY_EVIDENCE), callback=lambda *_: None)
         assert_array_equal(plain.last.parameters, watched.last.parameters)
         assert_array_equal(plain.loss, watched.loss)
         assert plain.best == {}
@@ -355,31 +353,23 @@ class TestState:
 
     def test_density_head(self) -> None:
         X, _, S = problem(0)
-        held, _, T = problem(1, 70)
         bins, head = 9, Head(DENSITY, -3.0, 0.75)
-        training = train_network(
-            X,
-            kernel_sets(S),
-            compiled("average"),
-            replace(SETTINGS, epochs=60),
-            seed=0,
-            head=head,
-            outputs=bins,
-            validation=Validation(held, T),
-        )
-        assert training.loss[-1] < training.loss[0] - 0.1
 
-        def mean_loss(trained: Network) -> float:
-            heights = special.softmax(trained.outputs(held), axis=1) / 0.75
-            heights[:, [0, -1]] *= 2
-            centres = -3.0 + 0.75 * np.arange(bins)
-            density = [np.interp(labels, centres, height) for labels, height in zip(rows_of(T), heights, strict=True)]
-            return -float(np.log(np.mean(density, axis=1)).mean())
+        def trained(**changed: Any) -> TrainedNetwork:
+            settings, rule = replace(SETTINGS, epochs=60, **changed), compiled("average")
+            return train_network(X, kernel_sets(S), rule, settings, seed=0, head=head, outputs=bins)
 
-        best = training.best[BY_LOSS]
-        assert best.epoch == training.validation[:, BY_LOSS].argmin()
-        assert_allclose(mean_loss(best.network), best.score, rtol=1e-9)
-        assert_allclose(mean_loss(training.last), training.validation[-1, BY_LOSS], rtol=1e-9)
+        learned = trained()
+        assert learned.loss[-1] < learned.loss[0] - 0.1
+        still = trained(learning_rate=1e-300)
+        heights = special.softmax(still.last.outputs(X), axis=1) / 0.75
+        heights[:, [0, -1]] *= 2
+        centres = -3.0 + 0.75 * np.arange(bins)
+        density = [np.interp(labels, centres, height) for labels, height in zip(rows_of(S), heights, strict=True)]
+        assert_allclose(still.loss[-1], -float(np.log(np.mean(density, axis=1)).mean()), rtol=1e-9)
+        judge, rule = Validation(X, S), compiled("average")
+        with pytest.raises(ParameterError, match="density head"):
+            train_network(X, kernel_sets(S), rule, SETTINGS, seed=0, head=head, outputs=bins, validation=judge)
 
 
 class TestInterruptions:
@@ -400,27 +390,27 @@ class TestInterruptions:
             train_network(X, kernel_sets(far), compiled("average"), wild, seed=0)
 
     def test_callback(self) -> None:
-        heard: list[EpochProgress] = []
-        training = fit(settings=replace(SETTINGS, epochs=300), callback=heard.append)
-        epochs = [progress.epoch for progress in heard]
+        heard: list[tuple[int, int, float]] = []
+        training = fit(settings=replace(SETTINGS, epochs=300), callback=lambda *told: heard.append(told))
+        epochs = [epoch for epoch, _, _ in heard]
         assert epochs == sorted(epochs)
         assert epochs[-1] == 300
-        for progress in heard:
-            assert progress.epochs == 300
-            assert progress.loss == training.loss[progress.epoch - 1]
+        for epoch, of, loss in heard:
+            assert of == 300
+            assert loss == training.loss[epoch - 1]
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
     def test_exception_in_callback(self, kind: type[BaseException]) -> None:
-        heard: list[EpochProgress] = []
+        heard: list[int] = []
 
-        def stop(progress: EpochProgress) -> None:
-            heard.append(progress)
+        def stop(epoch: int, _epochs: int, _loss: float) -> None:
+            heard.append(epoch)
             raise kind("enough")
 
         with pytest.raises(kind, match="enough"):
             fit(settings=replace(SETTINGS, epochs=1_000_000), callback=stop)
         assert len(heard) == 1
-        assert heard[0].epoch < 10_000
+        assert heard[0] < 10_000
 
     def test_interrupt_from_the_keyboard(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It comes while a kernel is running, and nothing is computed after the steps that were under way."""

@@ -17,6 +17,7 @@ from scipy import stats
 
 import plr
 from plr import CandidateSets
+from plr._codes import Sets
 from plr.errors import LengthError, ParameterError
 from plr.losses import LOSSES, Absolute, Huber, Loss, Pointwise, Squared, get_loss
 from plr.weighting import (
@@ -33,7 +34,7 @@ from plr.weighting import (
     get_weighting,
     weigh,
 )
-from plr.weighting._formula import evaluate as kernel
+from plr.weighting.formula import evaluate as kernel
 from plr.weighting.rule import frozen
 from support import naive
 from support.pairs import all_pairs
@@ -239,7 +240,8 @@ class TestTwin:
             for first in range(6):
                 offsets, parts = frozen(S.offsets[first:]), np.empty((3, 6 - first))
                 values = frozen(memory[:size])
-                kernel(rule.formula, prediction[first:], values, offsets, nothing, nothing, state, weights, *parts)
+                sets = Sets(values, offsets, nothing, nothing, nothing)
+                kernel(rule.formula, prediction[first:], sets, state, weights, *parts)
                 assert_array_equal(weights[S.offsets[first] :], wanted[S.offsets[first] :])
 
     @every_weighting
@@ -254,17 +256,8 @@ class TestTwin:
             weights, parts = np.full(S.values.size, 7.0), np.empty((3, last - first))
             offsets = frozen(S.offsets[first : last + 1])
             nothing = frozen(np.empty(0))
-            kernel(
-                rule.formula,
-                prediction[first:last],
-                frozen(S.values),
-                offsets,
-                nothing,
-                nothing,
-                state,
-                weights,
-                *parts,
-            )
+            sets = Sets(frozen(S.values), offsets, nothing, nothing, nothing)
+            kernel(rule.formula, prediction[first:last], sets, state, weights, *parts)
             begin, end = S.offsets[first], S.offsets[last]
             assert_array_equal(weights[begin:end], wanted[begin:end])
             assert (np.delete(weights, np.s_[begin:end]) == 7.0).all()
@@ -337,25 +330,10 @@ def kernel_evidence(
     log_q: list[float] | None = None,
     scale: float = SCALE,
 ) -> float:
-    from plr.weighting._noise import evidence
-
     S = CandidateSets.from_lists([values], None if prior is None else [prior])
     rule = compiled(ALL_WEIGHTINGS[weighting], ALL_LOSSES["squared"])
-    out, nothing = np.empty(1), np.empty(0)
-    for array in (nothing, density := nothing if log_q is None else np.array(log_q)):
-        array.flags.writeable = False
-    evidence(
-        rule.formula,
-        np.array([prediction]),
-        S.values,
-        S.offsets,
-        nothing if S.prior is None else S.prior,
-        density,
-        rule.initial_state(scale),
-        np.empty(len(values)),
-        out,
-    )
-    return float(out[0])
+    density = np.empty(0) if log_q is None else np.array(log_q)
+    return float(rule.evidence(np.array([prediction]), S, rule.initial_state(scale), density)[0])
 
 
 # The residuals at which each loss is exactly or nearly 0, 1e-300 and 1e300.
@@ -844,10 +822,9 @@ class TestRegistries:
     @pytest.mark.parametrize("field", ["weighting", "noise", "loss"])
     def test_a_code_that_no_kernel_knows_gives_nothing_that_could_be_taken_for_a_result(self, field: str) -> None:
         rule = Rule(Posterior("laplace") if field == "noise" else Progressive(), Squared())
-        for by_vectors in (True, False):
-            rule.formula = rule.formula._replace(**{field: 99}, by_vectors=by_vectors)
-            S = CandidateSets.from_lists([[1.0, 2.0], list(np.arange(40.0))])
-            assert np.isnan(rule.evaluate(np.zeros(2), S, rule.initial_state()).loss).all()
+        rule.formula = rule.formula._replace(**{field: 99})
+        S = CandidateSets.from_lists([[1.0, 2.0], list(np.arange(40.0))])
+        assert np.isnan(rule.evaluate(np.zeros(2), S, rule.initial_state()).loss).all()
 
     def test_a_function_that_is_not_there_is_named(self) -> None:
         with pytest.raises(ParameterError, match="weighting Blank has no function 'score'"):
@@ -873,7 +850,7 @@ class TestRegistries:
         assert word.search((Path(plr.__file__).parent / "_jit.py").read_text("utf-8"))
 
     def test_kernels_keep_nan(self) -> None:
-        from plr.weighting._formula import evaluate as kernel
+        from plr.weighting.formula import evaluate as kernel
 
         flags = kernel.targetoptions
         assert not {"nnan", "ninf", "fast"} & set(flags["fastmath"])

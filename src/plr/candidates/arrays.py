@@ -1,7 +1,8 @@
-"""Reading lists, padded arrays, flat arrays and plain labels; what is not a number is quoted with its place.
+"""The ragged layout of candidate sets, and reading it from lists, padded arrays, flat arrays and plain labels.
 
-Every reader, here and in the modules for tables and Arrow, returns a :class:`~plr.candidates.layout.Flat`. None decides
-what an empty row or an infinite candidate means; :func:`~plr.candidates.layout.checked` does, once for all of them.
+Every reader, here and in the modules for tables and Arrow, returns a `Flat`: the candidates of all rows one after the
+other, and how many each row has. None decides what an empty row or an infinite candidate means; `checked` does, once
+for all of them. What is not a number is quoted with its place.
 """
 
 from __future__ import annotations
@@ -11,25 +12,189 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plr.candidates.layout import Flat, Floats, Integers, name_rows, rows_of, unshared
-from plr.errors import CandidateError, EmptySetError, LengthError, PlrError, PriorError
+from plr._parameters import check_choice
+from plr.errors import CandidateError, EmptySetError, InfeasibleError, LengthError, PlrError, PriorError
 
 __all__ = [
+    "Flat",
+    "Floats",
+    "Integers",
     "as_floats",
     "check_readable",
+    "checked",
     "is_row",
+    "name_rows",
     "not_a_number",
+    "offsets_of",
+    "pad_mask",
+    "positions",
     "read_flat",
     "read_labels",
     "read_lists",
     "read_padded",
     "read_with_prior",
+    "rows_of",
+    "tidy_slots",
+    "unshared",
 ]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+# Checked values, offsets, prior, slots and kept rows, as the attributes of the same names have them.
+Parts = tuple[Floats, Integers, Floats | None, NDArray[np.int32] | None, Integers | None]
+# What gives the id of a row, for messages; only those that are named are looked up.
+Names = Callable[[int], Any]
+
+_NAMED = 5
+
+# Padding is refused where one set is this large, or where it would take so many bytes and so many times the data.
+_LARGEST_SET = 1_000_000
+_PADDED_LIMIT = 256 * 1024**2
+_PADDED_EXCESS = 10
+
+
+class Flat(NamedTuple):
+    """Candidates of all rows one after the other, as read: not yet checked, and the prior not yet normalised."""
+
+    values: Floats
+    sizes: Integers
+    prior: Floats | None = None
+    slots: NDArray[np.int32] | None = None
+    names: Names | None = None
+
+
+def offsets_of(sizes: Integers) -> Integers:
+    """Where each row starts in the flat array, and where the last one ends."""
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def positions(offsets: Integers) -> Integers:
+    """Position of every candidate within its own row."""
+    return np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], np.diff(offsets))
+
+
+def rows_of(flat: Integers, sizes: Integers) -> Integers:
+    """Rows that these places of the flat array belong to, each named once."""
+    return np.unique(np.searchsorted(offsets_of(sizes), flat, side="right") - 1)
+
+
+def unshared(data: Any, dtype: type[np.generic]) -> NDArray[Any]:
+    """Convert to a contiguous array nobody else can write to: the same where it is read-only, else a copy."""
+    array = np.ascontiguousarray(data, dtype=dtype)
+    shared = array is data or array.base is not None
+    return array.copy() if shared and array.flags.writeable else array
+
+
+def pad_mask(sizes: Integers, rows: Integers | None = None) -> NDArray[np.bool_]:
+    """Return where a padded array has candidates; refuse one that would dwarf the data, and name the row."""
+    width = int(sizes.max(initial=0))
+    needed, held = 8 * len(sizes) * width, 8 * int(sizes.sum())
+    if width >= _LARGEST_SET or (needed > _PADDED_LIMIT and needed > _PADDED_EXCESS * held):
+        largest = int(sizes.argmax())
+        row = largest if rows is None else int(rows[largest])
+        raise InfeasibleError(
+            f"Padding {len(sizes)} rows to the {width} candidates of row {row} would take {needed / 1024**2:,.0f} MiB "
+            f"for {held / 1024**2:,.0f} MiB of data; leave such rows out, or thin their candidates.",
+            row=row,
+        )
+    mask: NDArray[np.bool_] = np.arange(width) < sizes[:, np.newaxis]
+    return mask
+
+
+def tidy_slots(slots: Integers | NDArray[np.int32] | None, offsets: Integers) -> NDArray[np.int32] | None:
+    """Drop slots that say no more than the positions do."""
+    if slots is None or np.array_equal(slots, positions(offsets)):
+        return None
+    return slots.astype(np.int32, copy=False)
+
+
+def name_rows(rows: Iterable[int] | Integers, names: Names | None = None) -> str:
+    """Name the first few of some rows, and how many there are.
+
+    >>> name_rows([4])
+    'row 4'
+    >>> name_rows(range(10, 40))
+    'rows 10, 11, 12, 13, 14, ... (30 in all)'
+    """
+    found = list(rows)
+    shown = [str(row) if names is None else repr(names(int(row))) for row in found[:_NAMED]]
+    more = f", ... ({len(found)} in all)" if len(found) > _NAMED else ""
+    return f"row{'s' if len(found) > 1 else ''} {', '.join(shown)}{more}"
+
+
+def checked(flat: Flat, empty: str) -> Parts:
+    """Apply the rules of all constructors: finite candidates, no row without one, priors that sum to one."""
+    check_choice("empty", empty, ("raise", "drop"))
+    values, sizes, prior, slots, names = flat
+    finite = np.isfinite(values)
+    if not finite.all():
+        rows, value = rows_of(np.flatnonzero(~finite), sizes), float(values[~finite][0])
+        kind, remedy = ("NaN", "leave missing candidates out of the list")
+        if not np.isnan(value):
+            kind, remedy = ("infinite", "leave it out or correct it")
+        raise CandidateError(
+            f"A candidate that is {kind} inside {name_rows(rows, names)} ({len(rows)} of {len(sizes)} rows have one "
+            f"that is not finite); {remedy}.",
+            row=_first(rows, names),
+            value=value,
+            problem=f"a candidate is {kind}; {remedy}.",
+        )
+    kept = None
+    if len(sizes) and sizes.min() == 0:
+        rows = np.flatnonzero(sizes == 0)
+        if empty == "raise":
+            raise EmptySetError(
+                f"{len(rows)} of {len(sizes)} rows have no candidate: {name_rows(rows, names)}. Give each at least "
+                'one, or leave them out: CandidateSets.from_lists(lists, empty="drop") and the other constructors do, '
+                "and `kept` says which rows of the features remain.",
+                row=_first(rows, names),
+            )
+        kept = np.flatnonzero(sizes)
+        sizes = sizes[kept]
+    offsets = offsets_of(sizes)
+    if prior is not None:
+        prior = _normalised(prior, offsets, kept, names)
+    return values, offsets, prior, tidy_slots(slots, offsets), kept
+
+
+def _first(rows: Integers, names: Names | None) -> Any:
+    return int(rows[0]) if names is None else names(int(rows[0]))
+
+
+def _normalised(prior: Floats, offsets: Integers, kept: Integers | None, names: Names | None) -> Floats:
+    sizes, starts = np.diff(offsets), offsets[:-1]
+
+    def check(wrong: Integers, problem: str, remedy: str) -> None:
+        if len(wrong):
+            rows = wrong if kept is None else kept[wrong]
+            raise PriorError(
+                f"{len(rows)} of {len(sizes)} rows have a prior {problem}: {name_rows(rows, names)}. {remedy}",
+                row=_first(rows, names),
+                problem=f"it has a prior {problem}. {remedy}",
+            )
+
+    for problem, wrong in (("not finite", ~np.isfinite(prior)), ("negative", prior < 0)):
+        remedy = "A prior is a finite number, zero or more, for each candidate."
+        check(rows_of(np.flatnonzero(wrong), sizes), f"that is {problem}", remedy)
+    largest = np.maximum.reduceat(prior, starts)
+    remedy = "Give at least one candidate a positive prior."
+    check(np.flatnonzero(largest == 0), "of zero for every candidate", remedy)
+    with np.errstate(over="ignore"):
+        total = np.add.reduceat(prior, starts)
+    # What is normalised already stays as it is, so that reading a prior back changes no bit of it.
+    done = np.abs(total - 1) <= 4 * sizes * np.finfo(np.float64).eps
+    if done.all():
+        return unshared(prior, np.float64)
+    # Dividing by the largest first keeps tiny priors from vanishing and huge ones from overflowing.
+    scaled = prior / np.repeat(np.where(done, 1.0, largest), sizes)
+    return scaled / np.repeat(np.where(done, 1.0, np.add.reduceat(scaled, starts)), sizes)
 
 
 def is_row(kind: type) -> bool:
@@ -111,10 +276,6 @@ def as_floats(data: Any, what: str = "y", error: type[PlrError] = CandidateError
             ) from None
     if array.dtype.kind in "fiub":
         return array.astype(np.float64, copy=False)
-    return _objects_as_floats(array, what, error)
-
-
-def _objects_as_floats(array: NDArray[Any], what: str, error: type[PlrError]) -> Floats:
     # ``tolist`` would make plain integers of dates.
     flat = list(array.ravel()) if array.dtype.kind in "mM" else array.ravel().tolist()
     if any(kind.__name__ == "NAType" for kind in set(map(type, flat))):
@@ -165,7 +326,17 @@ def read_flat(values: ArrayLike, offsets: ArrayLike, prior: ArrayLike | None, sl
         raise CandidateError(
             f"{{parameter}} must have 1 dimension, not {flat.ndim}; from_padded takes 2-D arrays.", parameter="values"
         )
-    sizes = np.diff(_checked_offsets(offsets, len(flat)))
+    bounds, problem = np.asarray(offsets), ""
+    if bounds.ndim != 1 or not len(bounds) or bounds.dtype.kind not in "iu":
+        problem = "must be a 1-D array of integers with one entry more than there are rows"
+    elif bounds[0] != 0 or bounds[-1] != len(flat):
+        problem = f"must go from 0 to the {len(flat)} values, not from {bounds[0]} to {bounds[-1]}"
+    elif len(falls := np.flatnonzero(bounds[1:] < bounds[:-1])):
+        problem = f"must never fall; they do after {name_rows(falls)}"
+    if problem:
+        raise CandidateError(f"{{parameter}} {problem}.", parameter="offsets")
+    whole: Integers = bounds.astype(np.int64, copy=False)
+    sizes = np.diff(whole)
     shares = None if prior is None else unshared(as_floats(prior, "prior", PriorError), np.float64)
     places = None if slots is None else unshared(slots, np.int32)
     for name, array, error in (("prior", shares, PriorError), ("slots", places, CandidateError)):
@@ -176,19 +347,6 @@ def read_flat(values: ArrayLike, offsets: ArrayLike, prior: ArrayLike | None, sl
                 parameter=name,
             )
     return Flat(flat, sizes, shares, places)
-
-
-def _checked_offsets(offsets: ArrayLike, count: int) -> Integers:
-    bounds = np.asarray(offsets)
-    if bounds.ndim != 1 or not len(bounds) or bounds.dtype.kind not in "iu":
-        problem = "must be a 1-D array of integers with one entry more than there are rows"
-    elif bounds[0] != 0 or bounds[-1] != count:
-        problem = f"must go from 0 to the {count} values, not from {bounds[0]} to {bounds[-1]}"
-    elif len(falls := np.flatnonzero(bounds[1:] < bounds[:-1])):
-        problem = f"must never fall; they do after {name_rows(falls)}"
-    else:
-        return bounds.astype(np.int64, copy=False)
-    raise CandidateError(f"{{parameter}} {problem}.", parameter="offsets")
 
 
 def read_with_prior(reader: Callable[[Any], Flat], rows: Any, prior: Any) -> Flat:
@@ -263,7 +421,15 @@ def read_padded(array: Any, prior: Any = None) -> Flat:
             f"A padded array has 2 dimensions (rows, candidates); this one has {table.ndim}. "
             "For one label per row use CandidateSets.from_labels."
         )
-    shares = None if prior is None else _padded_prior(prior, table.shape)
+    shares = None
+    if prior is not None:
+        given, shape = as_floats(prior, "The prior", PriorError), table.shape
+        if given.shape not in (shape, shape[1:]):
+            raise LengthError(
+                f"The prior has shape {given.shape}; give {shape} (one per candidate) or {shape[1:]} (one per column).",
+                parameter="prior",
+            )
+        shares = np.broadcast_to(given, shape).copy()
     absent = np.isnan(table)
     if not absent.any():
         sizes = np.full(len(table), table.shape[1], dtype=np.int64)
@@ -273,16 +439,6 @@ def read_padded(array: Any, prior: Any = None) -> Flat:
     gaps = bool((absent[:, :-1] & present[:, 1:]).any())
     slots = np.nonzero(present)[1].astype(np.int32) if gaps else None
     return Flat(table[present], sizes, None if shares is None else shares[present], slots)
-
-
-def _padded_prior(prior: Any, shape: tuple[int, ...]) -> Floats:
-    shares = as_floats(prior, "The prior", PriorError)
-    if shares.shape not in (shape, shape[1:]):
-        raise LengthError(
-            f"The prior has shape {shares.shape}; give {shape} (one per candidate) or {shape[1:]} (one per column).",
-            parameter="prior",
-        )
-    return np.broadcast_to(shares, shape).copy()
 
 
 def read_labels(y: Any, empty: str) -> Flat:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plr.candidates.arrays import not_a_number, read_lists
-from plr.candidates.layout import Flat, name_rows, rows_of
+from plr.candidates.arrays import Flat, name_rows, not_a_number, read_lists, rows_of
 from plr.errors import CandidateError, PlrError
 
 if TYPE_CHECKING:

@@ -1,30 +1,43 @@
-"""The class: one set of candidates per row, read-only, indexed by row."""
+"""The class: one set of candidates per row, read-only, indexed by row; and making it of any target."""
 
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from types import EllipsisType
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.exceptions import DataConversionWarning
 
-from plr.candidates.arrays import read_flat, read_labels, read_lists, read_padded, read_with_prior
-from plr.candidates.arrow import read_column
-from plr.candidates.layout import Floats, Integers, Parts, checked, offsets_of, positions, tidy_slots
-from plr.candidates.tables import read_columns, read_long
-from plr.errors import InfeasibleError
+from plr.candidates.arrays import (
+    Floats,
+    Integers,
+    check_readable,
+    checked,
+    is_row,
+    offsets_of,
+    pad_mask,
+    positions,
+    read_flat,
+    read_labels,
+    read_lists,
+    read_padded,
+    read_with_prior,
+    tidy_slots,
+)
+from plr.candidates.arrow import is_frame, is_list_column, is_text_column, parse_cells, read_column
+from plr.candidates.tables import columns_of, read_columns, read_long
+from plr.errors import CandidateError
 
-__all__ = ["CandidateSets"]
-
-# Padding is refused where one set is this large, or where it would take so many bytes and so many times the data.
-_LARGEST_SET = 1_000_000
-_PADDED_LIMIT = 256 * 1024**2
-_PADDED_EXCESS = 10
+__all__ = ["CandidateSets", "as_candidate_sets"]
 
 
+@dataclass(init=False, repr=False, eq=False, frozen=True)
 class CandidateSets:
     """One set of candidate labels per row, of any length, optionally with a prior.
 
@@ -45,6 +58,22 @@ class CandidateSets:
     empty : {"raise", "drop"}, default="raise"
         What to do about rows without a candidate. After ``"drop"``, `kept` says which rows are left.
 
+    Attributes
+    ----------
+    values : ndarray of shape (n_candidates,)
+        The candidates of all rows, one row after the other.
+    offsets : ndarray of shape (n_rows + 1,)
+        Where each row starts in `values`, and where the last one ends.
+    prior : ndarray of shape (n_candidates,) or None
+        How likely each candidate is beforehand, summing to one in each row; None where all are equally likely.
+    slots : ndarray of shape (n_candidates,) or None
+        The column each candidate came from, or after `unique` its former position. None where every candidate's slot is
+        its position in the row, as it always is for lists. It travels through indexing, concatenation and `unique`, and
+        plays no part in equality.
+    kept : ndarray or None
+        The rows of the input that have a candidate, where ``empty="drop"`` dropped others; else None. It describes the
+        constructor's input, so objects made by indexing or concatenation have none.
+
     Examples
     --------
     >>> S = CandidateSets.from_lists([[3.1, 7.0], [2.2], [5.0, 5.5, 9.1]])
@@ -56,17 +85,17 @@ class CandidateSets:
     [[5.0, 5.5, 9.1], [3.1, 7.0]]
     """
 
-    __slots__ = ("_kept", "_offsets", "_prior", "_slots", "_values")
+    __slots__ = ("kept", "offsets", "prior", "slots", "values")
 
     # ``array + S`` would otherwise pad S and add the numbers up.
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
-    _values: Floats
-    _offsets: Integers
-    _prior: Floats | None
-    _slots: NDArray[np.int32] | None
-    _kept: Integers | None
+    values: Floats
+    offsets: Integers
+    prior: Floats | None
+    slots: NDArray[np.int32] | None
+    kept: Integers | None
 
     def __init__(
         self,
@@ -77,11 +106,11 @@ class CandidateSets:
         slots: ArrayLike | None = None,
         empty: str = "raise",
     ) -> None:
-        self._hold(checked(read_flat(values, offsets, prior, slots), empty))
+        self._hold(*checked(read_flat(values, offsets, prior, slots), empty))
 
-    def _hold(self, parts: Parts) -> None:
-        for name, array in zip(("_values", "_offsets", "_prior", "_slots", "_kept"), parts, strict=True):
-            setattr(self, name, None if array is None else _read_only(array))
+    def _hold(self, *parts: NDArray[Any] | None) -> None:
+        for name, array in zip(("values", "offsets", "prior", "slots", "kept"), parts, strict=True):
+            object.__setattr__(self, name, None if array is None else _read_only(array))
 
     @classmethod
     def _of_checked(
@@ -98,7 +127,7 @@ class CandidateSets:
         arrays are shared: nobody may write to them afterwards.
         """
         made = cls.__new__(cls)
-        made._hold((values, offsets, prior, slots, kept))
+        made._hold(values, offsets, prior, slots, kept)
         return made
 
     @classmethod
@@ -254,53 +283,21 @@ class CandidateSets:
         return cls._of_checked(values, offsets, prior, tidy_slots(slots, offsets))
 
     @property
-    def values(self) -> Floats:
-        """The candidates of all rows, one row after the other."""
-        return self._values
-
-    @property
-    def offsets(self) -> Integers:
-        """Where each row starts in `values`, and where the last one ends."""
-        return self._offsets
-
-    @property
-    def prior(self) -> Floats | None:
-        """How likely each candidate is beforehand, summing to one in each row; None where all are equally likely."""
-        return self._prior
-
-    @property
-    def slots(self) -> NDArray[np.int32] | None:
-        """The column each candidate came from, or after `unique` its former position.
-
-        None where every candidate's slot is its position in the row, as it always is for lists. It travels through
-        indexing, concatenation and `unique`, and plays no part in equality.
-        """
-        return self._slots
-
-    @property
-    def kept(self) -> Integers | None:
-        """The rows of the input that have a candidate, where ``empty="drop"`` dropped others; else None.
-
-        It describes the constructor's input, so objects made by indexing or concatenation have none.
-        """
-        return self._kept
-
-    @property
     def prior_or_uniform(self) -> Floats:
         """The prior as an array, one over the size of the row where none was given."""
-        if self._prior is not None:
-            return self._prior
+        if self.prior is not None:
+            return self.prior
         sizes = self.sizes
         return _read_only(np.repeat(1.0 / sizes, sizes))
 
     @property
     def _slots_or_positions(self) -> Integers | NDArray[np.int32]:
-        return positions(self._offsets) if self._slots is None else self._slots
+        return positions(self.offsets) if self.slots is None else self.slots
 
     @property
     def sizes(self) -> Integers:
         """Number of candidates of each row."""
-        return np.diff(self._offsets)
+        return np.diff(self.offsets)
 
     @property
     def row_index(self) -> Integers:
@@ -318,11 +315,11 @@ class CandidateSets:
         return 1
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return len(self.offsets) - 1
 
     def __iter__(self) -> Iterator[Floats]:
-        for start, stop in pairwise(self._offsets.tolist()):
-            yield self._values[start:stop]
+        for start, stop in pairwise(self.offsets.tolist()):
+            yield self.values[start:stop]
 
     @overload
     def __getitem__(self, index: int | np.integer[Any]) -> Floats: ...
@@ -337,36 +334,28 @@ class CandidateSets:
             if len(index) != 1 and not (len(index) == 2 and index[1] is Ellipsis):
                 raise IndexError(f"Candidate sets have one dimension, the rows; {index!r} asks for {len(index)}.")
             index = index[0]
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step == 1:
-                return self._range(start, max(start, stop))
-            return self._take(np.arange(start, stop, step, dtype=np.int64))
-        if isinstance(index, numbers.Integral) and not isinstance(index, bool):
-            row = int(_row_numbers(np.array([index]), len(self))[0])
-            return self._values[self._offsets[row] : self._offsets[row + 1]]
         if index is Ellipsis:
             return self
-        return self._take(_row_numbers(np.asarray(index), len(self)))
-
-    def _range(self, start: int, stop: int) -> CandidateSets:
-        """Rows from ``start`` up to ``stop``, as views."""
-        first, last = self._offsets[start], self._offsets[stop]
-        return self._part(slice(first, last), self._offsets[start : stop + 1] - first)
-
-    def _take(self, rows: Integers) -> CandidateSets:
-        """Copy of these rows, in this order; a row may come several times."""
-        starts = self._offsets[rows]
-        sizes = self._offsets[rows + 1] - starts
-        offsets = offsets_of(sizes)
-        places = np.repeat(starts - offsets[:-1], sizes)
-        places += np.arange(offsets[-1])
-        return self._part(places, offsets)
-
-    def _part(self, places: Any, offsets: Integers) -> CandidateSets:
-        prior = None if self._prior is None else self._prior[places]
-        slots = None if self._slots is None else tidy_slots(self._slots[places], offsets)
-        return self._of_checked(self._values[places], offsets, prior, slots)
+        if isinstance(index, numbers.Integral) and not isinstance(index, bool):
+            row = int(_row_numbers(np.array([index]), len(self))[0])
+            return self.values[self.offsets[row] : self.offsets[row + 1]]
+        places: Any
+        if isinstance(index, slice) and index.step in (None, 1):
+            # Views, not copies.
+            start, stop, _ = index.indices(len(self))
+            ends = self.offsets[start : max(start, stop) + 1]
+            places, offsets = slice(ends[0], ends[-1]), ends - ends[0]
+        else:
+            rows = np.arange(len(self))[index] if isinstance(index, slice) else np.asarray(index)
+            chosen = _row_numbers(rows, len(self))
+            starts = self.offsets[chosen]
+            sizes = self.offsets[chosen + 1] - starts
+            offsets = offsets_of(sizes)
+            places = np.repeat(starts - offsets[:-1], sizes)
+            places += np.arange(offsets[-1])
+        prior = None if self.prior is None else self.prior[places]
+        slots = None if self.slots is None else tidy_slots(self.slots[places], offsets)
+        return self._of_checked(self.values[places], offsets, prior, slots)
 
     def __add__(self, other: object) -> CandidateSets:
         if not isinstance(other, CandidateSets):
@@ -376,24 +365,24 @@ class CandidateSets:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CandidateSets):
             return NotImplemented
-        same = np.array_equal(self._offsets, other._offsets) and np.array_equal(self._values, other._values)
-        if not same or (self._prior is None and other._prior is None):
+        same = np.array_equal(self.offsets, other.offsets) and np.array_equal(self.values, other.values)
+        if not same or (self.prior is None and other.prior is None):
             return bool(same)
         return bool(np.array_equal(self.prior_or_uniform, other.prior_or_uniform))
 
     def __reduce__(self) -> Any:
         # Unpickled arrays are writeable again, so they have to be frozen again.
-        return CandidateSets._of_checked, (self._values, self._offsets, self._prior, self._slots, self._kept)
+        return CandidateSets._of_checked, (self.values, self.offsets, self.prior, self.slots, self.kept)
 
     def __repr__(self) -> str:
         if not len(self):
             return "CandidateSets(0 rows)"
         sizes = self.sizes
         span = f"{sizes.min()}–{sizes.max()} (mean {sizes.mean():.3g})" if sizes.min() < sizes.max() else f"{sizes[0]}"
-        kind = "uniform prior" if self._prior is None else "given prior"
+        kind = "uniform prior" if self.prior is None else "given prior"
         return (
             f"CandidateSets({len(self)} row{'s' if len(self) > 1 else ''}, sizes {span}, "
-            f"values {self._values.min():.6g} to {self._values.max():.6g}, {kind})"
+            f"values {self.values.min():.6g} to {self.values.max():.6g}, {kind})"
         )
 
     def mean(self) -> Floats:
@@ -402,13 +391,13 @@ class CandidateSets:
         >>> CandidateSets.from_lists([[1, 3], [5]]).mean()
         array([2., 5.])
         """
-        starts = self._offsets[:-1]
+        starts = self.offsets[:-1]
         # Weighting before adding keeps the sum of huge candidates finite.
-        prior = self._prior
-        shares = self._values / np.repeat(self.sizes, self.sizes) if prior is None else self._values * prior
+        prior = self.prior
+        shares = self.values / np.repeat(self.sizes, self.sizes) if prior is None else self.values * prior
         total = np.add.reduceat(shares, starts)
         # A mean lies among its candidates; rounding alone may push it out.
-        return np.clip(total, np.minimum.reduceat(self._values, starts), np.maximum.reduceat(self._values, starts))
+        return np.clip(total, np.minimum.reduceat(self.values, starts), np.maximum.reduceat(self.values, starts))
 
     def unique(self) -> CandidateSets:
         """Merge equal candidates of a row into the first of them, adding up their priors.
@@ -418,27 +407,27 @@ class CandidateSets:
         ([[2.0, 1.0], [3.0]], array([0.75, 0.25, 1.  ]), None)
         """
         rows = self.row_index
-        order = np.lexsort((self._values, rows))
-        ordered, owners = self._values[order], rows[order]
+        order = np.lexsort((self.values, rows))
+        ordered, owners = self.values[order], rows[order]
         first = np.ones(len(order), dtype=bool)
         first[1:] = (ordered[1:] != ordered[:-1]) | (owners[1:] != owners[:-1])
         if first.all():
             return self
         groups = np.flatnonzero(first)
         prior = np.empty(len(order))
-        if self._prior is None:
+        if self.prior is None:
             prior[order[groups]] = np.diff(groups, append=len(order)) / self.sizes[owners[groups]]
         else:
-            prior[order[groups]] = np.add.reduceat(self._prior[order], groups)
+            prior[order[groups]] = np.add.reduceat(self.prior[order], groups)
         leaders = np.sort(order[groups])
         offsets = offsets_of(np.bincount(rows[leaders], minlength=len(self)))
         slots = tidy_slots(self._slots_or_positions[leaders], offsets)
-        return self._of_checked(self._values[leaders], offsets, prior[leaders], slots)
+        return self._of_checked(self.values[leaders], offsets, prior[leaders], slots)
 
     def to_lists(self) -> list[list[float]]:
         """Make one Python list per row."""
-        flat = self._values.tolist()
-        return [flat[start:stop] for start, stop in pairwise(self._offsets.tolist())]
+        flat = self.values.tolist()
+        return [flat[start:stop] for start, stop in pairwise(self.offsets.tolist())]
 
     def to_arrow(self) -> Any:
         """Make an Arrow list array that shares the values (a large list where 32-bit offsets do not reach).
@@ -448,9 +437,9 @@ class CandidateSets:
         """
         import pyarrow as pa
 
-        if self._offsets[-1] > np.iinfo(np.int32).max:
-            return pa.LargeListArray.from_arrays(pa.array(self._offsets), pa.array(self._values))
-        return pa.ListArray.from_arrays(pa.array(self._offsets.astype(np.int32)), pa.array(self._values))
+        if self.offsets[-1] > np.iinfo(np.int32).max:
+            return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.values))
+        return pa.ListArray.from_arrays(pa.array(self.offsets.astype(np.int32)), pa.array(self.values))
 
     def to_padded(self, fill: float = np.nan) -> Floats:
         """Make an array of shape (rows, largest size), `fill` after the last candidate of each row.
@@ -459,23 +448,9 @@ class CandidateSets:
         array([[ 1.,  2.],
                [ 3., nan]])
         """
-        if not len(self):
-            return np.empty((0, 0))
-        sizes = self.sizes
-        width = int(sizes.max())
-        needed, held = 8 * len(self) * width, self._values.nbytes + self._offsets.nbytes
-        if width >= _LARGEST_SET or (needed > _PADDED_LIMIT and needed > _PADDED_EXCESS * held):
-            row = int(sizes.argmax())
-            raise InfeasibleError(
-                f"Padding {len(self)} rows to the {width} candidates of row {row} would take "
-                f"{needed / 1024**2:,.0f} MiB for {held / 1024**2:,.0f} MiB of data; work on values and offsets, or "
-                "leave such rows out.",
-                row=row,
-            )
-        if len(self._values) == len(self) * width:
-            return self._values.reshape(len(self), width).copy()
-        padded = np.full((len(self), width), fill, dtype=np.float64)
-        padded[np.arange(width) < sizes[:, np.newaxis]] = self._values
+        mask = pad_mask(self.sizes)
+        padded = np.full(mask.shape, fill, dtype=np.float64)
+        padded[mask] = self.values
         return padded
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
@@ -511,3 +486,80 @@ def _row_numbers(rows: NDArray[Any], count: int) -> Integers:
         raise IndexError(f"Index {wrong[0]} is out of range for {count} rows.")
     chosen = rows.astype(np.int64, copy=False)
     return np.where(chosen < 0, chosen + count, chosen) if chosen.min() < 0 else chosen
+
+
+def as_candidate_sets(S: Any, empty: str = "raise") -> CandidateSets:
+    """Turn anything that can be a target into candidate sets.
+
+    Parameters
+    ----------
+    S : CandidateSets, sequence of sequences, list column, NaN-padded 2-D array or frame, or 1-D labels
+        Candidate sets are returned as they are. A column of texts such as ``12.5|13.1`` or ``[12.5, 13.1]`` will do for
+        a list column. An array or frame with one column of numbers is taken for labels, with the
+        warning scikit-learn's own regressors give.
+    empty : {"raise", "drop"}, default="raise"
+        What to do about rows without a candidate.
+
+    Examples
+    --------
+    >>> as_candidate_sets([[1, 2], [3]])
+    CandidateSets(2 rows, sizes 1–2 (mean 1.5), values 1 to 3, uniform prior)
+    >>> as_candidate_sets([1.5, 2.5]).to_lists()
+    [[1.5], [2.5]]
+    """
+    if isinstance(S, CandidateSets):
+        return S
+    if S is None:
+        raise CandidateError(
+            "Fitting requires y to be passed, but the target y is None; give candidate sets or labels.", parameter="y"
+        )
+    check_readable(S, CandidateError, "The target")
+    if is_frame(S):
+        columns = dict(columns_of(S))
+        if S.shape[1] != 1:
+            return CandidateSets.from_columns(S, list(columns), empty=empty)
+        column = next(iter(columns.values()))
+        if not (is_list_column(column) or _has_rows(np.asarray(column, dtype=object)) or is_text_column(column)):
+            _warn_column_vector()
+        return as_candidate_sets(column, empty)
+    if is_list_column(S):
+        return CandidateSets.from_arrow(S, empty=empty)
+    if is_text_column(S):
+        return CandidateSets.from_arrow(parse_cells(S), empty=empty)
+    if hasattr(S, "__array__"):
+        array = S if isinstance(S, np.ma.MaskedArray) else np.asarray(S)
+        if array.ndim == 1:
+            nested = array.dtype == object and _has_rows(array)
+            return CandidateSets.from_lists(array, empty=empty) if nested else CandidateSets.from_labels(S, empty=empty)
+        if array.ndim != 2:
+            raise CandidateError(
+                f"A target of shape {array.shape} has {array.ndim} dimensions"
+                + ("; row 0 is nested too deep" if array.ndim > 2 else "")
+                + ". Give 1-D labels, a NaN-padded 2-D array or a list of lists.",
+                parameter="y",
+            )
+        if array.shape[1] > 1:
+            return CandidateSets.from_padded(array, empty=empty)
+        _warn_column_vector()
+        return CandidateSets.from_labels(array[:, 0], empty=empty)
+    if not is_row(type(S)) or hasattr(S, "toarray"):
+        raise CandidateError(
+            f"A {type(S).__name__} is no target; give CandidateSets, a list of lists, a list column, a NaN-padded "
+            "2-D array or 1-D labels (columns of a dict or frame: CandidateSets.from_columns).",
+            parameter="y",
+        )
+    S = list(S)
+    return CandidateSets.from_lists(S, empty=empty) if _has_rows(S) else CandidateSets.from_labels(S, empty=empty)
+
+
+def _has_rows(items: Any) -> bool:
+    return any(map(is_row, set(map(type, items))))
+
+
+def _warn_column_vector() -> None:
+    warnings.warn(
+        "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples, ), for "
+        "example using ravel().",
+        DataConversionWarning,
+        stacklevel=3,
+    )

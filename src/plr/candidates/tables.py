@@ -11,9 +11,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from plr.candidates.arrays import as_floats, check_readable, read_padded
+from plr.candidates.arrays import (
+    Flat,
+    Floats,
+    Integers,
+    as_floats,
+    check_readable,
+    name_rows,
+    read_padded,
+    unshared,
+)
 from plr.candidates.arrow import as_arrow, check_buffers, is_frame
-from plr.candidates.layout import Flat, Floats, Integers, name_rows, unshared
 from plr.errors import CandidateError, LengthError, ParameterError, PlrError, PriorError, unknown_name
 
 __all__ = ["columns_of", "read_columns", "read_long"]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from plr._parameters import check_choice
-from plr.densities.models import DensityModel
+from plr.densities.forest import Forest
+from plr.densities.mixture import DensityModel
+from plr.densities.neighbours import Neighbours
+from plr.densities.network import DensityNetwork
 from plr.errors import ParameterError
 
 __all__ = ["FEW_ROWS", "MODELS", "choose_models"]
@@ -18,16 +21,12 @@ _MANY_ROWS = 20_000
 
 
 def _trees(rows: int) -> list[DensityModel]:
-    from plr.densities.forest import Forest
-
     if rows < FEW_ROWS:
         return [Forest(rows_per_leaf=5), Forest(rows_per_leaf=30)]
     return [Forest(rows_per_leaf=30) if rows < _MANY_ROWS else Forest(rows_per_leaf=30, trees=40, most_rows=5_000)]
 
 
 def _networks(rows: int) -> list[DensityModel]:
-    from plr.densities.network import DensityNetwork
-
     if rows < FEW_ROWS:
         return [DensityNetwork(bins=12, weight_decay=5.0), DensityNetwork(bins=24, weight_decay=0.5)]
     return [
@@ -37,8 +36,6 @@ def _networks(rows: int) -> list[DensityModel]:
 
 
 def _neighbours(_: int) -> list[DensityModel]:
-    from plr.densities.neighbours import Neighbours
-
     return [Neighbours(count=10), Neighbours(count=40)]
 
 

@@ -1,4 +1,7 @@
-"""A label axis cut into bins, and densities on it: straight lines from one bin centre to the next."""
+"""A label axis cut into bins, and densities on it: straight lines from one bin centre to the next.
+
+`mean`, `mode` and `quantiles` are what to say of densities between any knots in one number, or a few.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from plr._fields import require
 from plr.candidates import CandidateSets
 
-__all__ = ["Bins", "evidence_of_prior"]
+__all__ = ["POINTS", "Bins", "mean", "median", "mode", "quantiles"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -66,13 +69,8 @@ class Bins:
         left, fraction = self.place(S.values)
         flat = S.row_index * self.count + left
         size = len(S) * self.count
-        out = np.zeros(size)
-        out += np.bincount(flat, shares * (1 - fraction), size) + np.bincount(flat + 1, shares * fraction, size)
-        return out.reshape(len(S), self.count)
-
-    def histogram(self, S: CandidateSets) -> Floats:
-        """Return for each row its candidates' hats, of area one each, counted by their priors."""
-        return self.spread(S, S.prior_or_uniform) / self.areas
+        lower, upper = np.bincount(flat, shares * (1 - fraction), size), np.bincount(flat + 1, shares * fraction, size)
+        return np.asarray(lower + upper, dtype=np.float64).reshape(len(S), self.count)
 
     def nearest_density(self, heights: Floats) -> Floats:
         """Return the densities nearest to heights of area one, some of which may be negative, in squared distance.
@@ -88,18 +86,54 @@ class Bins:
         # Rounding may have taken all where one height is huge.
         return density / np.maximum(density @ self.areas, np.finfo(float).tiny)[:, None]
 
-    def at(self, heights: Floats, rows: Integers, values: Floats) -> Floats:
-        """Return the density of row ``rows[j]`` at the label ``values[j]``."""
+    def at(self, heights: Floats, rows: Integers | slice, values: Floats) -> Floats:
+        """Return the density of row ``rows[j]`` at the label ``values[j]``, or of a slice of rows at all labels."""
         left, fraction = self.place(values)
         return (1 - fraction) * heights[rows, left] + fraction * heights[rows, left + 1]
 
-    def on_grid(self, heights: Floats, grid: Floats) -> Floats:
-        """Return every row's density at the same labels."""
-        left, fraction = self.place(grid)
-        return (1 - fraction) * heights[:, left] + fraction * heights[:, left + 1]
+
+def mean(knots: Floats, heights: Floats) -> Floats:
+    """Return each row's mean."""
+    if len(knots) == 1:
+        return np.full(len(heights), knots[0])
+    width, left, right = np.diff(knots), heights[:, :-1], heights[:, 1:]
+    area = (left + right) / 2 * width
+    first = area * knots[:-1] + (left + 2 * right) / 6 * width**2
+    out: Floats = first.sum(axis=1) / area.sum(axis=1)
+    return out
 
 
-def evidence_of_prior(S: CandidateSets) -> Floats:
-    """Return each row's sum of squared priors: 1 where the true candidate is known, 1/k where k are alike."""
-    sums: Floats = np.add.reduceat(S.prior_or_uniform**2, S.offsets[:-1])
-    return sums
+def mode(knots: Floats, heights: Floats) -> Floats:
+    """Return the label where each row's density is highest; it is highest at a knot."""
+    return knots[heights.argmax(axis=1)]
+
+
+def median(knots: Floats, heights: Floats) -> Floats:
+    """Return each row's median."""
+    return quantiles(knots, heights, np.array([0.5]))[:, 0]
+
+
+def quantiles(knots: Floats, heights: Floats, levels: Floats) -> Floats:
+    """Return each row's quantiles, one column per level."""
+    if len(knots) == 1:
+        return np.full((len(heights), len(levels)), knots[0])
+    width = np.diff(knots)
+    areas = (heights[:, :-1] + heights[:, 1:]) / 2 * width
+    reached = np.concatenate([np.zeros((len(heights), 1)), np.cumsum(areas, axis=1)], axis=1)
+    out = np.empty((len(heights), len(levels)))
+    rows = np.arange(len(heights))
+    for column, level in enumerate(levels):
+        aim = level * reached[:, -1]
+        # The last knot at which less has been reached: there the density rises above zero.
+        place = np.clip((reached < aim[:, None]).sum(axis=1) - 1, 0, len(width) - 1)
+        rest = aim - reached[rows, place]
+        left, slope = heights[rows, place], (heights[rows, place + 1] - heights[rows, place]) / width[place]
+        # The area under a line up to a step of s is left * s + slope * s² / 2.
+        root = left + np.sqrt(np.maximum(left**2 + 2 * slope * rest, 0.0))
+        step = np.divide(2 * rest, root, out=np.zeros(len(rows)), where=root > 0)
+        out[:, column] = knots[place] + np.clip(step, 0.0, width[place])
+    return out
+
+
+POINTS = {"mean": mean, "median": median, "mode": mode}
+"""Single numbers that a density can be summed up in."""

@@ -12,7 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from plr._fields import require
 from plr.densities.bins import Bins
-from plr.densities.models import DensityTask
+from plr.densities.mixture import DensityTask
 from plr.folds import average_folds
 
 __all__ = ["FittedForest", "Forest"]
@@ -75,8 +75,7 @@ class Forest:
             trees, bags = [tree for tree, _ in grown], np.array([drawn for _, drawn in grown])
             total, times = _predict(trees, bags, problem.X, self.bins, problem.threads)
             # A row that every tree has seen is predicted by none; the mean of all rows stands in.
-            alone = times == 0
-            total[alone] = np.average(target, axis=0, weights=weight)
+            total[times == 0] = np.average(target, axis=0, weights=weight)
         else:
             parts: list[Floats] = []
             trees = []
@@ -136,14 +135,11 @@ def _predict(
         total = np.zeros((len(block), bins))
         times = np.zeros(len(block), dtype=np.int64)
         for number, tree in enumerate(trees):
-            if bags is None:
-                total += tree.predict(block).reshape(len(block), -1)
-                times += 1
-            else:
-                out_of_bag = np.flatnonzero(~bags[number, first : first + _PART])
-                if len(out_of_bag):
-                    total[out_of_bag] += tree.predict(block[out_of_bag]).reshape(len(out_of_bag), -1)
-                    times[out_of_bag] += 1
+            unseen = slice(None) if bags is None else np.flatnonzero(~bags[number, first : first + _PART])
+            part_rows = block[unseen]
+            if len(part_rows):
+                total[unseen] += tree.predict(part_rows).reshape(len(part_rows), -1)
+                times[unseen] += 1
         return total / np.maximum(times, 1)[:, None], times
 
     found = Parallel(n_jobs=threads, prefer="threads")(delayed(part)(first) for first in range(0, len(rows), _PART))

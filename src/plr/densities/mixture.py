@@ -1,4 +1,8 @@
-"""Several estimates of the density of labels, mixed by how likely they make held-out candidate sets."""
+"""Several estimates of the density of labels, mixed by how likely they make held-out candidate sets.
+
+Each kind of estimate turns rows and candidate sets into something that gives a density over label bins for new rows,
+and gives one for each training row that was made without it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +18,15 @@ from numpy.typing import NDArray
 from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.contracts import Task
-from plr.densities.models import DensityModel, DensityTask, FittedModel
+from plr.densities.bins import Bins
 from plr.errors import ConvergenceWarning
-from plr.folds import make_folds
+from plr.folds import Folds, make_folds
 from plr.preprocessing.features import Encoding
 from plr.preprocessing.scaling import Affine
 from plr.threads import one_blas_thread
-from plr.weighting.rule import thread_count
+from plr.weighting.rule import row_sums, thread_count
 
-__all__ = ["Background", "Estimate", "Mixture", "estimate"]
+__all__ = ["Background", "DensityModel", "DensityTask", "Estimate", "FittedModel", "Mixture", "estimate"]
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +60,70 @@ class Background:
     def log(self, labels: Floats) -> Floats:
         """Return the log density at any label."""
         return np.interp(labels, self.labels, self.log_density)
+
+
+@dataclass(frozen=True)
+class DensityTask:
+    """What densities are learned from: encoded features, scaled candidate sets, and what goes with each row.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    S : CandidateSets of n rows
+    weight : ndarray of shape (n,)
+        With mean 1 over the rows that count.
+    folds : list of (train, test)
+    units : ndarray of shape (n,) or None
+        What is left out as a whole where rows are left out at random: numbers of rows, or of groups of rows. None where
+        only the folds may be left out.
+    ratio : ndarray, one entry per candidate
+        One over the density of false labels at each candidate, up to a common factor; all 1 where it is uniform.
+    background : Background
+        The density of false labels at any label.
+    seed, threads : int
+    """
+
+    X: Floats
+    S: CandidateSets
+    weight: Floats
+    folds: Folds
+    units: NDArray[np.int64] | None
+    ratio: Floats
+    background: Background
+    seed: int
+    threads: int
+
+    def excess(self, bins: Bins) -> tuple[Floats, Floats]:
+        """Return each row's histogram of candidates less what false ones add to it, and how much to trust the row.
+
+        A row's candidates, counted by their priors, are to a share of Σ prior² draws from the density of true labels
+        given its features, and otherwise from that of false ones. Less these, and divided by the share, what is left
+        is on average over rows that are alike the density of true labels. The noise of a row grows with one over the
+        share.
+        """
+        prior = self.S.prior_or_uniform
+        share = row_sums(prior**2, self.S)[:, None]
+        histogram = bins.spread(self.S, prior) / bins.areas
+        false = np.exp(self.background.log(bins.centres))
+        return (histogram - (1.0 - share) * false) / share, self.weight * share[:, 0]
+
+
+class FittedModel(Protocol):
+    """Densities for new rows."""
+
+    @property
+    def bins(self) -> Bins:
+        """Where the heights stand."""
+
+    def heights(self, X: Floats) -> Floats:
+        """Return each row's density at the bin centres."""
+
+
+class DensityModel(Protocol):
+    """One way to estimate densities."""
+
+    def fit(self, problem: DensityTask) -> tuple[FittedModel, Floats]:
+        """Fit; also return each training row's density, at the bin centres, by what was fitted without the row."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +178,9 @@ class Mixture:
         """Return densities at the knots from those of the models at their bin centres."""
         knots = self.knots
         false = np.exp(self.background.log(knots))
-        total = np.tile(self.shares[-1] * false / max(_area(knots, false), _TINY), (rows, 1))
+        total = np.tile(self.shares[-1] * false / max(float(np.trapezoid(false, knots)), _TINY), (rows, 1))
         for model, share, height in zip(self.models, self.shares, heights, strict=False):
-            total += share * model.bins.on_grid(height, knots)
+            total += share * model.bins.at(height, slice(None), knots)
         return total
 
     def at(self, heights: Floats, rows: NDArray[np.int64], labels: Floats) -> Floats:
@@ -180,26 +249,25 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
         threads=thread_count(task.n_jobs),
     )
     # Relative to false labels, a density says how a candidate compares with them.
-    false = np.exp(background.log(S.values) if log_q is None else log_q)
-    fitted, held_out, ratios = [], [], []
+    prior, false = S.prior_or_uniform, np.exp(background.log(S.values) if log_q is None else log_q)
+    fitted, held_out, ratios, likelihoods = [], [], [], []
     # Where all candidates are equal there is no density to speak of.
     for number, model in enumerate(models if high > low else ()):
         fit, heights = model.fit(problem)
         fitted.append(fit)
         held_out.append(heights)
         ratios.append(fit.bins.at(heights, S.row_index, S.values) / false)
+        likelihoods.append(row_sums(prior * ratios[-1], S))
         if task.callback is not None:
-            likelihood = np.log(np.maximum(_row_sums(ratios[-1], S), _TINY))
-            task.callback(number + 1, len(models), -float(np.average(likelihood, weights=weight)))
+            loss = -np.average(np.log(np.maximum(likelihoods[-1], _TINY)), weights=weight)
+            task.callback(number + 1, len(models), float(loss))
     outside = 1.0 / (len(heavy) + 1)
-    weights, score = np.array(S.prior_or_uniform), 0.0
+    weights, score = np.array(prior), 0.0
     if folds and fitted:
-        shares = _shares(np.array([_row_sums(ratio, S) for ratio in ratios]), weight)
-        mixed = np.full(S.values.size, shares[-1])
-        for share, ratio in zip(shares, ratios, strict=False):
-            mixed += share * ratio
-        total = _row_sums(mixed, S)
-        weights = S.prior_or_uniform * mixed / total[S.row_index]
+        shares = _shares(np.array(likelihoods), weight)
+        mixed = prior * sum((share * ratio for share, ratio in zip(shares, ratios, strict=False)), shares[-1])
+        total = row_sums(mixed, S)
+        weights = mixed / total[S.row_index]
         score = float(np.average(np.log(total), weights=weight) + np.log1p(-outside))
     else:
         # One row, or one group: no model may weigh its candidates.
@@ -222,11 +290,6 @@ def _false_labels(task: Task, S: CandidateSets, target: Affine, span: float) -> 
     if len(labels) > 10 * _KNOTS:
         places = places[np.linspace(0, len(labels) - 1, 10 * _KNOTS).astype(np.int64)]
     return log_q, Background(S.values[places], log_q[places])
-
-
-def _row_sums(ratio: Floats, S: CandidateSets) -> Floats:
-    sums: Floats = np.add.reduceat(S.prior_or_uniform * ratio, S.offsets[:-1])
-    return sums
 
 
 def _shares(likelihoods: Floats, weight: Floats) -> Floats:
@@ -256,7 +319,3 @@ def _shares(likelihoods: Floats, weight: Floats) -> Floats:
             stacklevel=2,
         )
     return shares
-
-
-def _area(knots: Floats, heights: Floats) -> float:
-    return float(np.sum((heights[1:] + heights[:-1]) / 2 * np.diff(knots)))

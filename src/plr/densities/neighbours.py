@@ -13,7 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from plr._fields import MATRIX, require
 from plr.densities.bins import Bins
-from plr.densities.models import DensityTask
+from plr.densities.mixture import DensityTask
 from plr.folds import average_folds
 
 __all__ = ["FittedNeighbours", "Neighbours"]

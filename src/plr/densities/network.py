@@ -12,7 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.densities.bins import Bins
-from plr.densities.models import DensityTask
+from plr.densities.mixture import DensityTask
 from plr.folds import average_folds
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ class FittedNetworks:
 
     def heights(self, X: Floats) -> Floats:
         """Return each row's density at the bin centres."""
-        total = _heights(self.networks[0], self.bins, X)
-        for network in self.networks[1:]:
-            total += _heights(network, self.bins, X)
+        total: Floats = sum(_heights(network, self.bins, X) for network in self.networks)  # type: ignore[assignment]
         return total / len(self.networks)
 
 
@@ -95,8 +93,7 @@ class DensityNetwork:
         self, problem: DensityTask, sets: CandidateSets, log_q: Floats | None, bins: Bins, train: Rows, fold: int
     ) -> Any:
         from plr.losses import Squared
-        from plr.network._heads import DENSITY, Head
-        from plr.network.network import NetworkSettings, kernel_sets, train_network
+        from plr.network.network import DENSITY, Head, NetworkSettings, kernel_sets, train_network
         from plr.weighting.posterior import Posterior
         from plr.weighting.rule import Rule
 

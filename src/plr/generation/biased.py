@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from plr._parameters import check_number
 from plr.errors import ParameterError
-from plr.generation.mechanism import Drawn, GenerationTask, check_deviation, check_numbers, deviation_of
+from plr.generation.mechanism import Drawn, GenerationTask, check_numbers, deviation_of
 
 __all__ = ["Biased"]
 
@@ -49,7 +49,8 @@ class Biased(Drawn):
     def __post_init__(self) -> None:
         check_number("shift", self.shift)
         check_number("spread", self.spread, low=0, open_low=True)
-        check_deviation(self.deviation)
+        if self.deviation is not None:
+            check_number("deviation", self.deviation, low=0, open_low=True)
         if self.centre is not None:
             check_numbers("centre", self.centre)
 
@@ -68,8 +69,16 @@ class Biased(Drawn):
     def _function(self, task: GenerationTask, deviation: float) -> Sequence[float]:
         X = _features(task)
         if self.centre is None:
-            direction = self.shift * deviation * _direction(X, task.rng)
-            return (float(task.y.mean() - X.mean(axis=0) @ direction), *direction.tolist())
+            varies = np.ptp(X, axis=0) > 0
+            if not varies.any():
+                raise ParameterError(
+                    "biased moves false labels with the features, but every column of X is constant.", parameter="X"
+                )
+            # A random projection of the standardised features, brought to unit variance.
+            slopes = np.zeros(X.shape[1])
+            slopes[varies] = task.rng.standard_normal(int(varies.sum())) / X[:, varies].std(axis=0)
+            slopes = self.shift * deviation * (slopes / ((X - X.mean(axis=0)) @ slopes).std())
+            return (float(task.y.mean() - X.mean(axis=0) @ slopes), *slopes.tolist())
         if len(self.centre) != X.shape[1] + 1:
             raise ParameterError(
                 f"{{parameter}} must be an intercept and {X.shape[1]} slopes, one for each feature; "
@@ -84,15 +93,3 @@ def _features(task: GenerationTask) -> NDArray[np.float64]:
     if task.X is None:
         raise ParameterError("biased moves false labels with the features; pass X.", parameter="X")
     return task.X
-
-
-def _direction(X: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return slopes of a random projection of the standardised features that has unit variance."""
-    varies = np.ptp(X, axis=0) > 0
-    if not varies.any():
-        raise ParameterError(
-            "biased moves false labels with the features, but every column of X is constant.", parameter="X"
-        )
-    slopes = np.zeros(X.shape[1])
-    slopes[varies] = rng.standard_normal(int(varies.sum())) / X[:, varies].std(axis=0)
-    return np.asarray(slopes / ((X - X.mean(axis=0)) @ slopes).std())

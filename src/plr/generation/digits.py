@@ -52,11 +52,11 @@ class Digits(Mechanism):
 
     def resolved(self, task: GenerationTask) -> Self:
         """Fill in the decimals."""
-        return replace(self, decimals=self._decimals(task))
+        return replace(self, decimals=self._decimals(task.y))
 
     def false_labels(self, task: GenerationTask) -> FalseLabels:
         """Replace one digit of each row by others, all different."""
-        decimals = self._decimals(task)
+        decimals = self._decimals(task.y)
         printed = np.rint(np.abs(task.y) * 10.0**decimals)
         if printed.max() >= _LARGEST_EXACT:
             raise ParameterError(
@@ -68,8 +68,9 @@ class Digits(Mechanism):
         counts[task.shares(self.unambiguous)] = 0
         rows = repeat_rows(counts)
         whole = printed.astype(np.int64)
+        powers = 10 ** np.arange(1, _MOST_DIGITS + 1, dtype=np.int64)
         # At least one digit is printed before the point.
-        width = np.maximum(_number_of_digits(whole), decimals + 1)
+        width = np.maximum(np.searchsorted(powers, whole, side="right") + 1, decimals + 1)
         power = 10 ** task.rng.integers(0, width)
         digit = whole // power % 10
         steps = task.rng.permuted(np.tile(np.arange(1, 10, dtype=np.int8), (len(whole), 1)), axis=1)
@@ -79,17 +80,8 @@ class Digits(Mechanism):
         unprinted = task.y - sign * (printed / 10.0**decimals)
         return FalseLabels(sign[rows] * (changed / 10.0**decimals) + unprinted[rows], counts)
 
-    def _decimals(self, task: GenerationTask) -> int:
-        return _needed_decimals(task.y) if self.decimals is None else self.decimals
-
-
-def _needed_decimals(y: NDArray[np.float64]) -> int:
-    for decimals in range(_MOST_DECIMALS):
-        if (np.rint(y * 10.0**decimals) / 10.0**decimals == y).all():
-            return decimals
-    return _MOST_DECIMALS
-
-
-def _number_of_digits(whole: NDArray[np.int64]) -> NDArray[np.int64]:
-    powers = 10 ** np.arange(1, _MOST_DIGITS + 1, dtype=np.int64)
-    return np.searchsorted(powers, whole, side="right") + 1
+    def _decimals(self, y: NDArray[np.float64]) -> int:
+        if self.decimals is not None:
+            return self.decimals
+        exact = ((np.rint(y * 10.0**d) / 10.0**d == y).all() for d in range(_MOST_DECIMALS))
+        return next((decimals for decimals, enough in enumerate(exact) if enough), _MOST_DECIMALS)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._parameters import check_number
-from plr.generation.mechanism import Drawn, GenerationTask, check_deviation, deviation_of
+from plr.generation.mechanism import Drawn, GenerationTask, deviation_of
 
 __all__ = ["Gaussian"]
 
@@ -34,7 +34,8 @@ class Gaussian(Drawn):
 
     def __post_init__(self) -> None:
         check_number("spread", self.spread, low=0, open_low=True)
-        check_deviation(self.deviation)
+        if self.deviation is not None:
+            check_number("deviation", self.deviation, low=0, open_low=True)
 
     def resolved(self, task: GenerationTask) -> Self:
         """Fill in the labels' standard deviation."""

@@ -62,16 +62,21 @@ class GenerationTask:
 
 
 class Mechanism(ABC):
-    """Where false labels come from. The options of a mechanism are the fields of its dataclass."""
+    """Where false labels come from. The options of a mechanism are the fields of its dataclass.
+
+    Attributes
+    ----------
+    counted : bool
+        Whether ``false_labels`` and ``set_size`` say how many false labels a row gets.
+    most_false_labels : int or None
+        The largest ``false_labels`` that makes sense, if there is one.
+    uses_features : bool
+        Whether false labels depend on the features, which then must be given.
+    """
 
     counted: ClassVar[bool] = True
-    """Whether ``false_labels`` and ``set_size`` say how many false labels a row gets."""
-
     most_false_labels: ClassVar[int | None] = None
-    """The largest ``false_labels`` that makes sense, if there is one."""
-
     uses_features: ClassVar[bool] = False
-    """Whether false labels depend on the features, which then must be given."""
 
     def resolved(self, task: GenerationTask) -> Self:  # noqa: ARG002
         """Return the mechanism with every option filled in that it would take from the rows, or draw.
@@ -189,12 +194,6 @@ def check_numbers(name: str, values: Sequence[float]) -> None:
             parameter=name,
             value=values,
         )
-
-
-def check_deviation(deviation: float | None) -> None:
-    """Refuse a standard deviation that is not above 0."""
-    if deviation is not None:
-        check_number("deviation", deviation, low=0, open_low=True)
 
 
 def deviation_of(task: GenerationTask, deviation: float | None, mechanism: str) -> float:

@@ -82,7 +82,7 @@ class FittedDensity(Fitted):
 
         They stay within the range of the training candidates.
         """
-        from plr.densities.points import quantiles
+        from plr.densities.bins import quantiles
 
         wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
@@ -169,6 +169,6 @@ class Density(Learner):
 
 
 def _point(mixture: Mixture, heights: Floats, point: str) -> Floats:
-    from plr.densities.points import POINTS
+    from plr.densities.bins import POINTS
 
     return mixture.target.undo(POINTS[point](mixture.knots, heights))

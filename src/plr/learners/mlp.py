@@ -18,7 +18,7 @@ from plr.preprocessing.features import Encoding, by_blocks
 from plr.preprocessing.scaling import Affine, check_single_precision, label_scale, rescaled
 
 if TYPE_CHECKING:
-    from plr.network.network import Network, NetworkSettings, TrainedNetwork, Validation
+    from plr.network.network import Network, NetworkSettings
 
 __all__ = ["MLP", "FittedNetwork"]
 
@@ -131,7 +131,7 @@ class MLP(Learner):
 
     def fit(self, task: Task) -> FittedNetwork:
         """Fit a network to the task."""
-        from plr.network.network import EpochProgress, Validation, kernel_sets, train_network
+        from plr.network.network import Validation, kernel_sets, train_network
 
         self.check_weighting(task.rule.weighting)
         task = set_rows_aside(task, self.validation_fraction)
@@ -161,10 +161,6 @@ class MLP(Learner):
                 log_q=task.validation_log_q(target),
             )
 
-        def tell(progress: EpochProgress) -> None:
-            if task.callback is not None:
-                task.callback(progress.epoch, progress.epochs, progress.loss)
-
         training = train_network(
             prepared.features,
             kernel_sets(scaled, log_q=task.scaled_log_q(target), fixed=task.start),
@@ -173,16 +169,21 @@ class MLP(Learner):
             seed=task.seed,
             sample_weight=task.sample_weight,
             validation=validation,
-            callback=tell,
+            callback=task.callback,
         )
-        return self._collect(training, settings, validation, features, target, task)
+        chosen = None if validation is None else training.best[settings.stop_rule]
+        report = Report(
+            rounds=len(training.loss),
+            loss=training.loss,
+            noise_scale=training.scales * float(target.scale) if task.rule.learns_scale else np.empty(0),
+            validation=training.validation[:, settings.stop_rule] if validation is not None else np.empty(0),
+            best_round=None if chosen is None else chosen.epoch,
+        )
+        return FittedNetwork(training.last if chosen is None else chosen.network, features, target, report)
 
     def settings(self, rows: int) -> NetworkSettings:
         """Check the parameters and return them as the training loop takes them."""
-        from plr.network._activations import ACTIVATIONS
-        from plr.network._optimizers import OPTIMIZERS
-        from plr.network._training import BY_EVIDENCE, BY_LOSS
-        from plr.network.network import NetworkSettings
+        from plr.network.network import ACTIVATIONS, BY_EVIDENCE, BY_LOSS, OPTIMIZERS, NetworkSettings
 
         if isinstance(self.hidden, str | int) or not isinstance(self.hidden, Sequence | np.ndarray):
             raise ParameterError(f"hidden must be a sequence of layer sizes such as (20, 30, 10), got {self.hidden!r}.")
@@ -199,11 +200,14 @@ class MLP(Learner):
         dtype = check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
         if dtype == "auto":
             dtype = "float64" if rows <= batch_size else "float32"
+        epochs = self.epochs
+        if epochs == "auto":
+            epochs = int(np.clip(_AUTO_STEPS // -(-rows // batch_size), _AUTO_FEWEST, _AUTO_MOST))
         monitor = check_choice("monitor", self.monitor, _MONITORS)
         return NetworkSettings(
             hidden=hidden,
             activations=activations,
-            epochs=self._epochs(rows, batch_size),
+            epochs=check_integer("epochs", epochs, low=1),
             batch_size=batch_size,
             optimizer=check_choice("optimizer", self.optimizer, OPTIMIZERS),
             learning_rate=check_number("learning_rate", self.learning_rate, low=0.0, open_low=True),
@@ -214,29 +218,3 @@ class MLP(Learner):
             patience=0 if self.patience is None else check_integer("patience", self.patience, low=1),
             stop_rule=BY_LOSS if monitor == "loss" else BY_EVIDENCE,
         )
-
-    def _epochs(self, rows: int, batch_size: int) -> int:
-        if self.epochs == "auto":
-            steps_per_epoch = -(-rows // batch_size)
-            return int(np.clip(_AUTO_STEPS // steps_per_epoch, _AUTO_FEWEST, _AUTO_MOST))
-        return check_integer("epochs", self.epochs, low=1)
-
-    @staticmethod
-    def _collect(
-        training: TrainedNetwork,
-        settings: NetworkSettings,
-        validation: Validation | None,
-        features: Encoding,
-        target: Affine,
-        task: Task,
-    ) -> FittedNetwork:
-        chosen = None if validation is None else training.best[settings.stop_rule]
-        unit = float(target.scale)
-        report = Report(
-            rounds=len(training.loss),
-            loss=training.loss,
-            noise_scale=training.scales * unit if task.rule.learns_scale else np.empty(0),
-            validation=training.validation[:, settings.stop_rule] if validation is not None else np.empty(0),
-            best_round=None if chosen is None else chosen.epoch,
-        )
-        return FittedNetwork(training.last if chosen is None else chosen.network, features, target, report)

@@ -12,18 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import Formula
+from plr._codes import Formula, Sets
 from plr._jit import jit
 from plr._vectors import DOUBLES
-from plr.network._activations import ACTIVATIONS
-from plr.network._blocks import BLOCK, STRIDE, load_rows
-from plr.network._heads import Head, Sets
-from plr.network._optimizers import OPTIMIZERS, update
-from plr.network._passes import Layout
-from plr.network._stages import get_stages
-from plr.network._training import CONSTANT, COSINE, Stages
 from plr.network.initialisation import initial_parameters
-from plr.network.network import SCALAR_HEAD, NetworkSettings, _aligned
+from plr.network.layers import ACTIVATIONS, BLOCK, STRIDE, Layout, load_rows
+from plr.network.network import SCALAR_HEAD, NetworkSettings, aligned_zeros
+from plr.network.training import CONSTANT, COSINE, OPTIMIZERS, Head, Stages, get_stages, update
 from plr.weighting.rule import Rule
 
 __all__ = ["LaneSteps", "Lanes"]
@@ -130,10 +125,10 @@ class LaneSteps:
             sums=np.zeros((lanes, parameters.size)),
             totals=np.zeros((lanes, 4)),
             gradient=np.zeros_like(parameters),
-            values=_aligned(block, dtype),
+            values=aligned_zeros(block, dtype),
             inputs=np.zeros(block if "silu" in settings.activations else 0, dtype),
-            deltas=_aligned(block, dtype),
-            weights=_aligned(largest_set + DOUBLES, np.float64),
+            deltas=aligned_zeros(block, dtype),
+            weights=aligned_zeros(largest_set + DOUBLES, np.float64),
         )
         schedule = _Schedule(
             OPTIMIZERS[settings.optimizer],

@@ -11,44 +11,51 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._codes import Sets
 from plr._fields import require
 from plr._vectors import DOUBLES
 from plr.candidates import CandidateSets
 from plr.errors import DivergenceError, LengthError, ParameterError
 from plr.losses import Squared
-from plr.network._activations import ACTIVATIONS
-from plr.network._blocks import STRIDE
-from plr.network._heads import SCALAR, Head, Sets
-from plr.network._optimizers import OPTIMIZERS
-from plr.network._passes import Layout, run
-from plr.network._stages import get_stages
-from plr.network._training import (
+from plr.network.initialisation import NO_SCORE, PARAMETERS, diverged, initial_parameters
+from plr.network.layers import ACTIVATIONS, STRIDE, Layout, run
+from plr.network.training import (
     BY_EVIDENCE,
     BY_LOSS,
     BY_TRUTH,
     CONSTANT,
     COSINE,
+    DENSITY,
+    OPTIMIZERS,
     RULES,
+    SCALAR,
+    Head,
     Memory,
     Monitor,
     TrainingPlan,
+    get_stages,
     train,
 )
-from plr.network.initialisation import NO_SCORE, PARAMETERS, diverged, initial_parameters
 from plr.weighting.posterior import Posterior
-from plr.weighting.rule import NOTHING, Rule, frozen
+from plr.weighting.rule import NOTHING, Rule, frozen, kernel_sets
 
 __all__ = [
+    "ACTIVATIONS",
     "BY_EVIDENCE",
     "BY_LOSS",
     "BY_TRUTH",
+    "DENSITY",
+    "OPTIMIZERS",
+    "SCALAR_HEAD",
     "Best",
-    "EpochProgress",
+    "Head",
     "Network",
     "NetworkSettings",
     "TrainedNetwork",
     "Validation",
+    "aligned_zeros",
     "kernel_sets",
+    "make_memory",
     "train_network",
 ]
 
@@ -98,14 +105,6 @@ class Validation:
     log_q: Floats | None = None
 
 
-class EpochProgress(NamedTuple):
-    """What a progress callback is told."""
-
-    epoch: int
-    epochs: int
-    loss: float
-
-
 class Best(NamedTuple):
     """The best epoch by one rule."""
 
@@ -138,7 +137,7 @@ class Network:
         _check_columns(rows, int(self.layout.sizes[0]))
         out = np.empty((len(rows), int(self.layout.sizes[-1])))
         units = int(self.layout.sizes.sum()) * STRIDE
-        values, inputs = _aligned(units, rows.dtype), _aligned(units, rows.dtype)
+        values, inputs = aligned_zeros(units, rows.dtype), aligned_zeros(units, rows.dtype)
         run(self.layout, self.parameters, rows, values, inputs, out)
         return out
 
@@ -159,12 +158,6 @@ class TrainedNetwork:
     state: Floats
 
 
-def kernel_sets(S: CandidateSets, *, log_q: Floats | None = None, fixed: Floats | None = None) -> Sets:
-    """Return candidate sets as the kernels take them."""
-    optional = (NOTHING if part is None else part for part in (S.prior, log_q, fixed))
-    return Sets(frozen(S.values), frozen(S.offsets), *(frozen(part) for part in optional))
-
-
 def train_network(
     features: Array,
     sets: Sets,
@@ -176,18 +169,20 @@ def train_network(
     outputs: int = 1,
     sample_weight: Floats | None = None,
     validation: Validation | None = None,
-    callback: Callable[[EpochProgress], object] | None = None,
+    callback: Callable[[int, int, float], object] | None = None,
 ) -> TrainedNetwork:
     """Train a network and return it with its best epochs.
 
     Features and labels come as the network is to see them; scaling is the caller's. The same seed gives the same
-    network, bit for bit.
+    network, bit for bit. The callback is called now and then with (epochs done, epochs at most, loss).
     """
     dtype = np.dtype(settings.dtype)
     if len(sets.offsets) != len(features) + 1:
         raise LengthError(
             f"There are {len(features)} rows of features and {len(sets.offsets) - 1} sets; they must agree."
         )
+    if head.kind != SCALAR and validation is not None:
+        raise ParameterError("Validation rows are scored by the formula, which a density head does not use.")
     random = np.random.default_rng(seed)
     sizes = [features.shape[1], *settings.hidden, outputs]
     layout = Layout(
@@ -195,7 +190,7 @@ def train_network(
     )
     parameters = initial_parameters(sizes, random).astype(dtype)
     largest_set = int(np.diff(sets.offsets).max())
-    memory = _make_memory(parameters, sum(sizes), len(features), largest_set, rule, settings, random)
+    memory = make_memory(parameters, sum(sizes), len(features), largest_set, rule, settings, random)
     monitor = _make_monitor(validation, parameters, rule, settings, sizes[0])
     plan = TrainingPlan(
         settings.epochs,
@@ -228,13 +223,28 @@ def train_network(
             what = f"The training loss became {memory.history[done - 1]}"
             raise diverged(what, done, plan.epochs, plan.learning_rate)
         if callback is not None and done:
-            callback(EpochProgress(done, plan.epochs, float(memory.history[done - 1])))
+            callback(done, plan.epochs, float(memory.history[done - 1]))
     # The last step comes after the last loss.
     if not np.isfinite(memory.parameters).all():
-        raise diverged(PARAMETERS, int(memory.counters[0]), plan.epochs, plan.learning_rate)
+        raise diverged(PARAMETERS, done, plan.epochs, plan.learning_rate)
     if (monitor.best_epoch[monitor.wanted] < 0).any():
         raise DivergenceError(NO_SCORE)
-    return _collect(layout, memory, monitor)
+    best = {
+        rule: Best(
+            int(monitor.best_epoch[rule]),
+            float(monitor.best_score[rule]),
+            Network(layout, monitor.best_parameters[rule].copy()),
+        )
+        for rule in np.flatnonzero(monitor.wanted).tolist()
+    }
+    return TrainedNetwork(
+        last=Network(layout, memory.parameters.copy()),
+        best=best,
+        loss=memory.history[:done].copy(),
+        scales=memory.scales[:done].copy(),
+        validation=monitor.scores[:done].copy(),
+        state=memory.state.copy(),
+    )
 
 
 def _check_columns(features: Array, columns: int) -> None:
@@ -243,7 +253,7 @@ def _check_columns(features: Array, columns: int) -> None:
         raise LengthError(f"The network takes {columns} columns, got an array of shape {features.shape}.")
 
 
-def _aligned(size: int, dtype: Any) -> Array:
+def aligned_zeros(size: int, dtype: Any) -> Array:
     """Return zeros that begin where a cache line does: vectors that straddle two lines take twice as long to load."""
     line = 64
     raw = np.zeros(size * np.dtype(dtype).itemsize + line, np.uint8)
@@ -251,7 +261,7 @@ def _aligned(size: int, dtype: Any) -> Array:
     return raw[begin : begin + size * np.dtype(dtype).itemsize].view(dtype)
 
 
-def _make_memory(
+def make_memory(
     parameters: Array,
     units: int,
     rows: int,
@@ -260,16 +270,17 @@ def _make_memory(
     settings: NetworkSettings,
     random: np.random.Generator,
 ) -> Memory:
+    """Return what a training that begins with these parameters works in."""
     block = units * STRIDE
     return Memory(
         parameters=parameters.copy(),
         gradient=np.zeros_like(parameters),
         first=np.zeros_like(parameters),
         second=np.zeros_like(parameters),
-        values=_aligned(block, parameters.dtype),
+        values=aligned_zeros(block, parameters.dtype),
         inputs=np.zeros(block if "silu" in settings.activations else 0, parameters.dtype),
-        deltas=_aligned(block, parameters.dtype),
-        weights=_aligned(largest_set + DOUBLES, np.float64),
+        deltas=aligned_zeros(block, parameters.dtype),
+        weights=aligned_zeros(largest_set + DOUBLES, np.float64),
         order=np.arange(rows, dtype=np.int64),
         counters=np.zeros(4, dtype=np.int64),
         random=random.integers(0, 2**63, 1).astype(np.uint64),
@@ -289,8 +300,8 @@ def _make_monitor(
     wanted = np.zeros(RULES, dtype=np.bool_)
     if validation is None:
         features = np.empty((0, 0), parameters.dtype)
-        empty = Sets(frozen(NOTHING), frozen(np.zeros(1, np.int64)), *(frozen(NOTHING) for _ in range(3)))
-        sets, candidates, truth, rows, entries = empty, empty, NOTHING, 0, 0
+        sets = candidates = kernel_sets(CandidateSets(NOTHING, np.zeros(1, np.int64)))
+        truth, rows, entries = NOTHING, 0, 0
     else:
         features = np.ascontiguousarray(validation.features, dtype=parameters.dtype)
         _check_columns(features, columns)
@@ -315,32 +326,9 @@ def _make_monitor(
         weights=np.empty(entries),
         buffer=np.empty(rows),
         spare=np.empty(rows),
-        order=np.arange(rows, dtype=np.int64),
-        totals=np.zeros(4),
         wanted=wanted,
         scores=np.full((epochs, RULES), np.nan),
         best_score=np.full(RULES, np.inf),
         best_epoch=np.full(RULES, -1, dtype=np.int64),
         best_parameters=np.tile(parameters, (RULES if rows else 0, 1)),
-    )
-
-
-def _collect(layout: Layout, memory: Memory, monitor: Monitor) -> TrainedNetwork:
-    done = int(memory.counters[0])
-    best = {
-        rule: Best(
-            int(monitor.best_epoch[rule]),
-            float(monitor.best_score[rule]),
-            Network(layout, monitor.best_parameters[rule].copy()),
-        )
-        for rule in (BY_LOSS, BY_EVIDENCE, BY_TRUTH)
-        if monitor.wanted[rule]
-    }
-    return TrainedNetwork(
-        last=Network(layout, memory.parameters.copy()),
-        best=best,
-        loss=memory.history[:done].copy(),
-        scales=memory.scales[:done].copy(),
-        validation=monitor.scores[:done].copy(),
-        state=memory.state.copy(),
     )

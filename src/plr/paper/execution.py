@@ -193,7 +193,7 @@ def _fit(
             truth=target.apply(problem.validation.y),
             rules=(BY_LOSS, BY_EVIDENCE, BY_TRUTH),
         ),
-        callback=lambda _progress: check(),
+        callback=lambda *_: check(),
     )
     codes = (BY_LOSS, BY_EVIDENCE, BY_TRUTH)
     chosen = [(len(training.loss) - 1, training.last)]

@@ -20,7 +20,7 @@ from plr._fields import WITH_GAPS, require
 from plr.contracts import Fitted, Report
 from plr.errors import ModelFileError, ParameterError, PlrError, PlrWarning
 from plr.learners.module.learner import Module
-from plr.learners.module.missing_code import MissingCode
+from plr.learners.module.settings import MissingCode
 from plr.persistence.schema import MalformedError, matches
 from plr.preprocessing.scaling import Affine
 

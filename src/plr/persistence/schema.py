@@ -84,7 +84,7 @@ KINDS = {
     "signal": "plr.diagnosis.signal:Signal",
     "diagnosis": "plr.diagnosis.findings:Diagnosis",
     "linear": "plr.learners.linear:FittedLinear",
-    "layout": "plr.network._passes:Layout",
+    "layout": "plr.network.layers:Layout",
     "network": "plr.network.network:Network",
     "mlp": "plr.learners.mlp:FittedNetwork",
     "boosting": "plr.learners.boosting:FittedBoosting",

@@ -203,7 +203,7 @@ def _model_identity(regressor: PartialLabelRegressor) -> dict[str, str]:
     given = {name: part for name, part in regressor.get_params().items() if name not in ("n_jobs", "verbose")}
     if not isinstance(regressor.learner, Module):
         return {name: repr(part) for name, part in given.items()}
-    from plr.learners.module.identity import name_of
+    from plr.learners.module.checkpoint import name_of
 
     # Not by its repr: the address of an object in memory is another in every process.
     return {name: name_of(part) for name, part in given.items() if name != "learner"}

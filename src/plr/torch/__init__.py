@@ -31,9 +31,8 @@ except ImportError as error:
     ) from error
 
 from plr.torch.batches import Padded, PartialLabelDataset, TensorBatch, collate, pad
-from plr.torch.factory import make_loss
 from plr.torch.losses import AverageLoss, CandidateLoss, IdentificationLoss, ProgressiveLoss, ScoreLoss
-from plr.torch.posterior import PosteriorLoss
+from plr.torch.posterior import PosteriorLoss, make_loss
 
 __all__ = [
     "AverageLoss",

@@ -12,14 +12,10 @@ from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
 from plr.candidates import CandidateSets, as_candidate_sets
-from plr.errors import CandidateError, InfeasibleError, LengthError
+from plr.candidates.arrays import pad_mask
+from plr.errors import CandidateError, LengthError
 
 __all__ = ["Padded", "PartialLabelDataset", "TensorBatch", "collate", "collate_sets", "pad", "pad_mask", "spread"]
-
-# The limits of `CandidateSets.to_padded`: one set this large, or so many bytes and so many times the data.
-_LARGEST_SET = 1_000_000
-_PADDED_LIMIT = 256 * 1024**2
-_PADDED_EXCESS = 10
 
 
 class Padded(NamedTuple):
@@ -59,21 +55,6 @@ def pad(S: object, dtype: Any = None) -> Padded:
     mask = pad_mask(sets.sizes)
     prior = None if sets.prior is None else spread(sets.prior, mask, dtype)
     return Padded(spread(sets.values, mask, dtype), torch.from_numpy(mask), prior)
-
-
-def pad_mask(sizes: NDArray[np.int64], rows: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
-    """Return where a padded array has candidates; refuse one that would dwarf the data, and name the row of `rows`."""
-    width = int(sizes.max(initial=0))
-    needed, held = 8 * len(sizes) * width, 8 * int(sizes.sum())
-    if width >= _LARGEST_SET or (needed > _PADDED_LIMIT and needed > _PADDED_EXCESS * held):
-        largest = int(sizes.argmax())
-        row = largest if rows is None else int(rows[largest])
-        raise InfeasibleError(
-            f"Padding {len(sizes)} rows to the {width} candidates of row {row} would take {needed / 1024**2:,.0f} MiB "
-            f"for {held / 1024**2:,.0f} MiB of data; leave such rows out, or thin their candidates."
-        )
-    mask: NDArray[np.bool_] = np.arange(width) < sizes[:, np.newaxis]
-    return mask
 
 
 def spread(flat: NDArray[np.float64], mask: NDArray[np.bool_], dtype: torch.dtype) -> Tensor:

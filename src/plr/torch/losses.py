@@ -160,19 +160,39 @@ class CandidateLoss(nn.Module):
     def _learn(self, prediction: Tensor, values: Tensor, weights: Tensor, importance: Tensor | None, own: bool) -> None:
         """Learn on the way, in training mode, what the weighting has to learn; weights not its own were given."""
 
-    def _drops_negligible(self, prior: Tensor | None, log_q: Tensor | None) -> bool:  # noqa: ARG002
-        # With a prior it may matter after all: the best score may belong to a candidate hardly believed in.
-        return prior is None
-
     def _prepared(
         self, prediction: Tensor, candidates: Tensor, mask: Tensor, *others: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Check shapes and return predictions of shape (n,) and candidates, in the type to compute in."""
-        _check_shapes(prediction, candidates, mask, *others)
-        prior = others[0]
+        shape = tuple(candidates.shape)
+        if len(shape) != 2:
+            raise LengthError(f"candidates must have shape (rows, largest set), found {shape}.")
+        rows, width = shape
+        if not (prediction.shape == (rows,) or prediction.shape == (rows, 1)):
+            raise LengthError(
+                f"prediction must have shape ({rows},) or ({rows}, 1), as there are {rows} rows of candidates; found "
+                f"{tuple(prediction.shape)}."
+            )
+        if width == 0:
+            raise EmptySetError("No row has a candidate: candidates has no column.")
+        if mask.dtype != torch.bool:
+            raise ParameterError(f"mask must be bool, True where there is a candidate, found {mask.dtype}.")
+        for name, other in zip(("mask", "prior", "log_q", "weights"), (mask, *others), strict=False):
+            if other is not None and other.shape != shape:
+                raise LengthError(f"{name} must have the shape of candidates, {shape}; found {tuple(other.shape)}.")
         if not torch.compiler.is_compiling():
             # Asking about contents would split a compiled graph.
-            _check_rows(mask, prior)
+            filled, prior = mask.any(1), others[0]
+            if not filled.all():
+                raise EmptySetError(
+                    f"Row {int((~filled).nonzero()[0])} of the batch has no candidate: mask is False throughout. "
+                    f"Leave it out."
+                )
+            possible = filled if prior is None else (mask & (prior > 0)).any(1)
+            if not possible.all():
+                raise PriorError(
+                    f"Row {int((~possible).nonzero()[0])} of the batch has no candidate with a prior above 0."
+                )
         dtype = torch.promote_types(torch.promote_types(prediction.dtype, candidates.dtype), torch.float32)
         return prediction.reshape(-1).to(dtype), candidates.to(dtype)
 
@@ -184,7 +204,6 @@ class CandidateLoss(nn.Module):
             mask,
             None if prior is None else prior.to(values.dtype),
             takes_all=self.weighting.takes_all,
-            drop_negligible=self._drops_negligible(prior, log_q),
         )
         return (share / share.sum(1, keepdim=True)).detach()
 
@@ -284,39 +303,6 @@ class ScoreLoss(CandidateLoss):
         weighting = Custom(score)
         weighting.torch_score = score
         super().__init__(weighting, loss, reduction)
-
-
-def _check_shapes(prediction: Tensor, candidates: Tensor, mask: Tensor, *others: Tensor | None) -> None:
-    if candidates.ndim != 2:
-        raise LengthError(f"candidates must have shape (rows, largest set), found {tuple(candidates.shape)}.")
-    rows, width = candidates.shape
-    if not (prediction.shape == (rows,) or prediction.shape == (rows, 1)):
-        raise LengthError(
-            f"prediction must have shape ({rows},) or ({rows}, 1), as there are {rows} rows of candidates; found "
-            f"{tuple(prediction.shape)}."
-        )
-    if width == 0:
-        raise EmptySetError("No row has a candidate: candidates has no column.")
-    if mask.dtype != torch.bool:
-        raise ParameterError(f"mask must be bool, True where there is a candidate, found {mask.dtype}.")
-    for name, other in zip(("mask", "prior", "log_q", "weights"), (mask, *others), strict=False):
-        if other is not None and other.shape != candidates.shape:
-            raise LengthError(
-                f"{name} must have the shape of candidates, {tuple(candidates.shape)}; found {tuple(other.shape)}."
-            )
-
-
-def _check_rows(mask: Tensor, prior: Tensor | None) -> None:
-    filled = mask.any(1)
-    if not filled.all():
-        raise EmptySetError(
-            f"Row {int((~filled).nonzero()[0])} of the batch has no candidate: mask is False throughout. Leave it out."
-        )
-    if prior is None:
-        return
-    possible = (mask & (prior > 0)).any(1)
-    if not possible.all():
-        raise PriorError(f"Row {int((~possible).nonzero()[0])} of the batch has no candidate with a prior above 0.")
 
 
 def checked_importance(sample_weight: Tensor | None, prediction: Tensor) -> Tensor | None:

@@ -13,10 +13,10 @@ from plr._parameters import check_number
 from plr.errors import ParameterError
 from plr.torch.losses import CandidateLoss, checked_importance
 from plr.torch.shares import raw_shares
-from plr.weighting import Posterior
+from plr.weighting import Posterior, get_weighting
 from plr.weighting.families import NOISES, NoiseFamily
 
-__all__ = ["PosteriorLoss"]
+__all__ = ["PosteriorLoss", "make_loss"]
 
 
 class PosteriorLoss(CandidateLoss):
@@ -116,10 +116,6 @@ class PosteriorLoss(CandidateLoss):
     def _check_weighting(self) -> None:
         """Take the posterior, whose score is here and not its own, because it needs the learned scale."""
 
-    def _drops_negligible(self, prior: Tensor | None, log_q: Tensor | None) -> bool:
-        # Student's tails are so heavy that a tiny share of a far candidate may count.
-        return super()._drops_negligible(prior, log_q) and not (self.noise == "student" and log_q is None)
-
     def _shares(
         self, prediction: Tensor, values: Tensor, mask: Tensor, prior: Tensor | None, log_q: Tensor | None
     ) -> Tensor:
@@ -134,8 +130,7 @@ class PosteriorLoss(CandidateLoss):
         belief = belief / belief.sum(1, keepdim=True)
         share, best = raw_shares(self._scores(prediction[:, None], values, log_q), mask, belief)
         missing, scale = self.missing.to(values.dtype), self.scale.to(values.dtype)
-        constant = self._family.log_constant(self.degrees) - scale.log()
-        absent = missing / (1.0 - missing) * (-best - constant).exp()
+        absent = missing / (1.0 - missing) * (-best - self._code.constant).exp() * scale
         return (share / (share.sum(1, keepdim=True) + absent)).detach()
 
     def _row_losses(self, prediction: Tensor, values: Tensor, weights: Tensor) -> Tensor:
@@ -169,18 +164,43 @@ class PosteriorLoss(CandidateLoss):
         return spread / self._mean(weights.sum(1), importance) if self._may_miss else spread
 
     def _mean(self, rows: Tensor, importance: Tensor | None) -> Tensor:
-        if self.add_up is None:
-            return _mean(rows, importance)
-        total = rows.sum() if importance is None else (rows * importance).sum()
-        count = torch.full_like(total, len(rows)) if importance is None else importance.sum().to(total.dtype)
-        both = torch.stack([total, count])
-        self.add_up(both)
-        return both[0] / both[1]
+        weight = torch.ones_like(rows) if importance is None else importance.to(rows.dtype)
+        sums = torch.stack([(rows * weight).sum(), weight.sum()])
+        if self.add_up is not None:
+            self.add_up(sums)
+        return sums[0] / sums[1]
 
     def _scale_of(self, spread: Tensor) -> Tensor:
         scale = spread.sqrt() if self._family.squared else spread
         return scale.clamp(min=max(NARROWEST * self.initial_scale, torch.finfo(self.scale.dtype).tiny))
 
 
-def _mean(rows: Tensor, importance: Tensor | None) -> Tensor:
-    return rows.mean() if importance is None else (rows * importance).sum() / importance.sum()
+def make_loss(
+    weighting: object,
+    loss: object = "squared",
+    reduction: str = "mean",
+    *,
+    initial_scale: float = 1.0,
+    momentum: float = 0.05,
+) -> CandidateLoss:
+    """Return the loss for a weighting, chosen as `plr.PartialLabelRegressor` chooses it: by name or as an instance.
+
+    Parameters
+    ----------
+    weighting : str or plr.weighting.Weighting
+    loss, reduction
+        As in `CandidateLoss`.
+    initial_scale, momentum : float
+        As in `PosteriorLoss`; other weightings learn no noise scale.
+
+    Examples
+    --------
+    >>> make_loss("progressive")
+    CandidateLoss(beta1=0.5, beta2=10.0, reduction='mean')
+    """
+    found = get_weighting(weighting)
+    if not isinstance(found, Posterior):
+        return CandidateLoss(found, loss, reduction)
+    return PosteriorLoss(
+        found.noise, found.degrees, initial_scale, momentum, loss, reduction, missing_truth=found.missing_truth
+    )

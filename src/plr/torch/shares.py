@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from plr._codes import NEGLIGIBLE, SMALLEST_PRIOR
+from plr._codes import SMALLEST_PRIOR
 
 __all__ = ["raw_shares"]
 
@@ -16,7 +16,6 @@ def raw_shares(
     prior: Tensor | None = None,
     *,
     takes_all: bool | Tensor = False,
-    drop_negligible: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return prior · exp(score - best) of candidates along the last dimension, and the best score.
 
@@ -30,17 +29,12 @@ def raw_shares(
     prior : Tensor, optional
     takes_all : bool or Tensor
         Whether the best score takes all.
-    drop_negligible : bool
-        Whether a score far below the best gives no share at all.
     """
     possible = mask
     if prior is not None:
         possible = mask & (prior >= max(SMALLEST_PRIOR, torch.finfo(scores.dtype).tiny))
     best = torch.where(possible, scores, -torch.inf).amax(-1, keepdim=True)
-    distance = scores - best
-    share = distance.exp()
-    if drop_negligible:
-        share = torch.where(distance <= NEGLIGIBLE, 0.0, share)
+    share = (scores - best).exp()
     if isinstance(takes_all, Tensor) or takes_all:
         share = share * ~takes_all if isinstance(takes_all, Tensor) else torch.zeros_like(share)
     # Asked apart from the distance, because the difference of two infinite scores is no number.

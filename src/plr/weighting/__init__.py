@@ -5,9 +5,6 @@ Every one is a softmax of (log prior + score); they differ in the score alone. `
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
-
 from plr._parameters import resolve
 from plr.errors import ParameterError
 from plr.weighting.average import Average
@@ -32,11 +29,6 @@ __all__ = [
     "get_weighting",
     "weigh",
 ]
-
-# A weighting registers its name when its file is imported.
-for _module in pkgutil.iter_modules(__path__):
-    if not _module.name.startswith("_"):
-        import_module(f"{__name__}.{_module.name}")
 
 
 def get_weighting(weighting: object) -> Weighting:

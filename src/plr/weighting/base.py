@@ -20,19 +20,34 @@ WEIGHTINGS: dict[str, type[Weighting]] = {}
 
 
 class WeightingCode(NamedTuple):
-    """A weighting's checked parameters as the formula takes them."""
+    """A weighting's checked parameters as the formula takes them.
+
+    Attributes
+    ----------
+    numbers : tuple of float
+        What the score takes beside prediction, value and loss; two at most.
+    even : bool
+        Whether shares are the prior's, whatever the prediction.
+    by_vectors : bool
+        Whether ``vector_form`` holds for these parameters.
+    noise : int
+        The posterior's noise family, whose log density is the score.
+    degrees : float
+        Degrees of freedom of the noise.
+    constant : float
+        Log of the noise density's normalising constant at scale 1.
+    missing : float
+        The share of rows whose truth is missing, to begin with.
+    learns_missing : bool
+    """
 
     numbers: tuple[float, ...] = ()
-    """What the score takes beside prediction, value and loss; two at most."""
     even: bool = False
-    """Whether shares are the prior's, whatever the prediction."""
     by_vectors: bool = False
-    """Whether ``vector_form`` holds for these parameters."""
     noise: int = NO_NOISE
-    """The posterior's noise family, whose log density is the score."""
     degrees: float = 0.0
+    constant: float = 0.0
     missing: float = 0.0
-    """The share of rows whose truth is missing, to begin with."""
     learns_missing: bool = False
 
 
@@ -51,24 +66,27 @@ class Weighting(BaseEstimator):
       loss and its square root.
 
     The name is registered when the class is defined. The constructor's parameters are what a model file stores.
+
+    Attributes
+    ----------
+    takes_all : bool
+        Whether the candidate with the highest score gets all weight, in place of a softmax.
+    learns_scale : bool
+        Whether the fit loop has to learn a noise scale for it.
+    needs_density : bool
+        Whether its weights depend on the density of false labels.
+    scale_by_row : bool
+        Whether it asks for a noise scale of each row.
     """
 
     name: ClassVar[str] = ""
     score: Any = None
     torch_score: Any = None
     vector_form: Any = None
-
     takes_all: ClassVar[bool] = False
-    """Whether the candidate with the highest score gets all weight, in place of a softmax."""
-
     learns_scale = False
-    """Whether the fit loop has to learn a noise scale for it."""
-
     needs_density = False
-    """Whether its weights depend on the density of false labels."""
-
     scale_by_row = False
-    """Whether it asks for a noise scale of each row."""
 
     def __init_subclass__(cls, name: str = "", **more: Any) -> None:
         super().__init_subclass__(**more)

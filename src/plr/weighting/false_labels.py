@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._fields import require
+from plr._parameters import check_choice
 from plr.candidates import CandidateSets
-from plr.errors import ParameterError, unknown_name
+from plr.errors import ParameterError
 
 if TYPE_CHECKING:
     from plr.preprocessing.scaling import Affine
@@ -30,8 +31,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-
-KINDS = ("estimated", "uniform")
 
 # The share of an estimate that is uniform: no ratio p/q exceeds that of a uniform q by more than one over this.
 _FLOOR = 0.1
@@ -127,16 +126,15 @@ class GivenDensity(FalseLabelDensity):
         return np.maximum(found, lowest)
 
 
-def check_false_labels(given: object) -> None:
-    """Refuse what cannot be a density of false labels."""
+def check_false_labels(given: object) -> Floats | None:
+    """Refuse what cannot be a density of false labels; return the examples, where it is some."""
     if isinstance(given, str):
-        if given not in KINDS:
-            raise unknown_name("false_labels", given, KINDS)
-        return
+        check_choice("false_labels", given, ("estimated", "uniform"))
+        return None
     if isinstance(given, type):
         raise ParameterError(f"false_labels got the class {given.__name__}; give an instance, or a function.")
     if hasattr(given, "logpdf") or callable(given):
-        return
+        return None
     try:
         labels = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -149,6 +147,7 @@ def check_false_labels(given: object) -> None:
     if not np.isfinite(labels).all():
         place = int(np.flatnonzero(~np.isfinite(labels))[0])
         raise ParameterError(f"false_labels is {labels[place]} in place {place}; examples must be finite.")
+    return labels
 
 
 def fit_false_labels(
@@ -164,22 +163,21 @@ def fit_false_labels(
         How probable each candidate is to be the true one: a start's weights; the priors where there are none.
     sample_weight : ndarray of shape (n,), optional
     """
-    check_false_labels(given)
+    examples = check_false_labels(given)
     counted = S.values if sample_weight is None else S.values[sample_weight[S.row_index] > 0]
     low, high = float(counted.min()), float(counted.max())
-    if isinstance(given, str):
-        if given == "uniform":
-            return FalseLabelDensity(low, high)
-        falsehood = np.clip(1.0 - (S.prior_or_uniform if weights is None else weights), 0.0, 1.0)
-        if sample_weight is not None:
-            falsehood = falsehood * sample_weight[S.row_index]
-        # The candidate of a row with no other says where true labels are, if anything.
-        falsehood = np.where(S.sizes[S.row_index] > 1, falsehood, 0.0)
-        return smooth_density(S.values, falsehood, low, high)
-    if hasattr(given, "logpdf") or callable(given):
+    if examples is not None:
+        return smooth_density(examples, np.ones(len(examples)), low, high)
+    if not isinstance(given, str):
         return GivenDensity(low, high, given)
-    labels = np.asarray(given, dtype=np.float64)
-    return smooth_density(labels, np.ones(len(labels)), low, high)
+    if given == "uniform":
+        return FalseLabelDensity(low, high)
+    falsehood = np.clip(1.0 - (S.prior_or_uniform if weights is None else weights), 0.0, 1.0)
+    if sample_weight is not None:
+        falsehood = falsehood * sample_weight[S.row_index]
+    # The candidate of a row with no other says where true labels are, if anything.
+    falsehood = np.where(S.sizes[S.row_index] > 1, falsehood, 0.0)
+    return smooth_density(S.values, falsehood, low, high)
 
 
 def smooth_density(labels: Floats, weights: Floats, low: float, high: float) -> FalseLabelDensity:

@@ -1,6 +1,6 @@
 """The noise families of the posterior: what their constants are, and what they are on tensors.
 
-`plr.weighting._noise` has their compiled densities, by code.
+`plr.weighting.formula` has their compiled densities, by code.
 """
 
 from __future__ import annotations
@@ -15,22 +15,32 @@ __all__ = ["NOISES", "NoiseFamily"]
 
 
 class NoiseFamily(NamedTuple):
-    """A family of densities with a scale; ``degrees`` is Student's degrees of freedom, the others ignore it."""
+    """A family of densities with a scale; ``degrees`` is Student's degrees of freedom, the others ignore it.
+
+    Attributes
+    ----------
+    code : int
+    log_constant : callable
+        ``log_constant(degrees)``: the log of the normalising constant at scale 1.
+    torch_log_density : callable
+        ``torch_log_density(ratio, degrees)`` of residuals over the scale, the constant left out.
+    torch_spread : callable
+        ``torch_spread(residual, scale, degrees)``: the weighted mean is the next scale, or its square.
+    squared : bool
+        Whether it is the square.
+    """
 
     code: int
     log_constant: Callable[[float], float]
-    """``log_constant(degrees)``: the log of the normalising constant at scale 1."""
     torch_log_density: Callable[[Any, Any], Any]
-    """``torch_log_density(ratio, degrees)`` of residuals over the scale, the constant left out."""
     torch_spread: Callable[[Any, Any, Any], Any]
-    """``torch_spread(residual, scale, degrees)``: the weighted mean is the next scale, or its square."""
     squared: bool
-    """Whether it is the square."""
 
 
 def _student_constant(degrees: float) -> float:
-    half = 0.5 * degrees
-    return math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(degrees * math.pi)
+    # Beyond this it is the normal density, and the difference of the two terms below would be lost in rounding.
+    half = 0.5 * min(degrees, 1e6)
+    return math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(2.0 * half * math.pi)
 
 
 def _student_log_density(ratio: Any, degrees: Any) -> Any:

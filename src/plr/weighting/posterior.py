@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._codes import STUDENT
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError
@@ -120,7 +119,7 @@ class Posterior(Weighting, name="posterior"):
 
     def encode(self) -> WeightingCode:
         """Check the parameters and return what the formula has to know."""
-        family = NOISES[check_choice("noise", self.noise, NOISES)].code
+        family = NOISES[check_choice("noise", self.noise, NOISES)]
         degrees = check_number("degrees", self.degrees, low=0.0, open_low=True)
         check_false_labels(self.false_labels)
         check_choice("scale", self.scale, ("common", "row"))
@@ -129,5 +128,9 @@ class Posterior(Weighting, name="posterior"):
             raise ParameterError(f"missing_truth must be a share of the rows or 'learned', got {self.missing_truth!r}.")
         missing = _FIRST_MISSING if learned else check_number("missing_truth", self.missing_truth, low=0.0, below=1.0)
         return WeightingCode(
-            by_vectors=family != STUDENT, noise=family, degrees=degrees, missing=missing, learns_missing=learned
+            noise=family.code,
+            degrees=degrees,
+            constant=family.log_constant(degrees),
+            missing=missing,
+            learns_missing=learned,
         )

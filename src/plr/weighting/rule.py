@@ -13,14 +13,27 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plr._codes import CUSTOM, EVEN, HIGHEST, LOWEST, MISSING, NARROWEST, NO_NOISE, SCALE, SOFTMAX, STATE_SIZE, Formula
+from plr._codes import (
+    CUSTOM,
+    EVEN,
+    HIGHEST,
+    LOWEST,
+    MISSING,
+    NARROWEST,
+    NO_NOISE,
+    SCALE,
+    SOFTMAX,
+    STATE_SIZE,
+    Formula,
+    Sets,
+)
 from plr._parameters import check_number
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import LengthError, ParameterError
 from plr.losses import Loss, get_loss
 from plr.weighting.base import Weighting
 
-__all__ = ["Evaluation", "Rule", "frozen", "row_sums", "thread_count", "weigh"]
+__all__ = ["Evaluation", "Rule", "frozen", "kernel_sets", "row_sums", "thread_count", "weigh"]
 
 Floats = NDArray[np.float64]
 NOTHING: Floats = np.empty(0)
@@ -37,6 +50,12 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+def kernel_sets(S: CandidateSets, *, log_q: Floats | None = None, fixed: Floats | None = None) -> Sets:
+    """Return candidate sets as the kernels take them."""
+    optional = (NOTHING if part is None else frozen(part) for part in (log_q, fixed))
+    return Sets(S.values, S.offsets, NOTHING if S.prior is None else S.prior, *optional)
 
 
 class Evaluation(NamedTuple):
@@ -69,35 +88,31 @@ class Rule:
     """
 
     def __init__(self, weighting: Weighting, loss: Loss) -> None:
-        from plr.weighting._losses import loss_code
-        from plr.weighting._scores import score_code
+        from plr.weighting.formula import code_of
 
         self.weighting, self.loss = weighting, loss
-        found, numbers = weighting.encode(), loss.encode()
-        weigh_by, lose_by = score_code(weighting), loss_code(loss)
+        found, numbers, lose_by = weighting.encode(), loss.encode(), code_of(loss)
         self.learns_scale = weighting.learns_scale
         self.may_miss, self.learns_missing = found.missing > 0.0, found.learns_missing
         self._missing = float(found.missing)
-        shares = EVEN if found.even else HIGHEST if weighting.takes_all else SOFTMAX
+        weigh_by = code_of(weighting) if found.by_vectors and lose_by != CUSTOM else CUSTOM
         first, second = (*found.numbers, 0.0, 0.0)[:2]
-        (number,) = (*numbers, 0.0)[:1]
         needs_score = not found.even and found.noise == NO_NOISE and weigh_by == CUSTOM
-        score = _pointer(weighting, "score", 3 + len(found.numbers), 5, needs_score)
         of_loss = (2 + len(numbers), 3, lose_by == CUSTOM)
-        functions = [_pointer(loss, name, *of_loss) for name in ("value", "derivative", "curvature")]
-        by_vectors = found.by_vectors and lose_by != CUSTOM and (weigh_by != CUSTOM or found.noise != NO_NOISE)
         self.formula = Formula(
-            weigh_by,
-            shares,
-            bool(by_vectors),
-            float(first),
-            float(second),
-            int(found.noise),
-            float(found.degrees),
-            lose_by,
-            float(number),
-            score,
-            *functions,
+            weighting=weigh_by,
+            shares=EVEN if found.even else HIGHEST if weighting.takes_all else SOFTMAX,
+            first=float(first),
+            second=float(second),
+            noise=found.noise,
+            degrees=float(found.degrees),
+            constant=float(found.constant),
+            loss=lose_by,
+            number=float(numbers[0] if numbers else 0.0),
+            score=_pointer(weighting, "score", 3 + len(found.numbers), 5, needs_score),
+            value=_pointer(loss, "value", *of_loss),
+            derivative=_pointer(loss, "derivative", *of_loss),
+            curvature=_pointer(loss, "curvature", *of_loss),
         )
 
     def __reduce__(self) -> tuple[type[Rule], tuple[Weighting, Loss]]:
@@ -127,21 +142,12 @@ class Rule:
         Rows have nothing to do with each other, so the result does not depend on ``threads``. Where ``out`` is given,
         an earlier result for the same sets, it is overwritten: large arrays then are not made anew each round.
         """
-        from plr.weighting._formula import evaluate
+        from plr.weighting.formula import evaluate
 
         rows = len(S)
         if out is None:
             out = Evaluation(np.empty(S.values.size), np.empty(rows), np.empty(rows), np.empty(rows))
-        weights, *by_row = out
-        prior, density = NOTHING if S.prior is None else S.prior, frozen(log_q)
-        centre = _writeable(prediction)
-
-        def work(first: int, last: int) -> None:
-            parts = [part[first:last] for part in by_row]
-            offsets = S.offsets[first : last + 1]
-            evaluate(self.formula, centre[first:last], S.values, offsets, prior, density, state, weights, *parts)
-
-        _share_rows(work, S, threads)
+        self._run(evaluate, prediction, kernel_sets(S, log_q=log_q), state, *out, threads=threads)
         return out
 
     def evidence(self, prediction: Floats, S: CandidateSets, state: Floats, log_q: Floats = NOTHING) -> Floats:
@@ -149,12 +155,10 @@ class Rule:
 
         Where a share ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
         """
-        from plr.weighting._noise import evidence
+        from plr.weighting.formula import evidence
 
-        out, scratch = np.empty(len(S)), np.empty(S.values.size)
-        prior = NOTHING if S.prior is None else S.prior
-        centre = np.array(prediction, dtype=np.float64)
-        evidence(self.formula, centre, S.values, S.offsets, prior, frozen(log_q), state, scratch, out)
+        out = np.empty(len(S))
+        self._run(evidence, prediction, kernel_sets(S, log_q=log_q), state, np.empty(S.values.size), out)
         return out
 
     def update_scale(
@@ -181,21 +185,15 @@ class Rule:
         self, prediction: Floats, S: CandidateSets, state: Floats, weights: Floats, *, threads: int = 1
     ) -> Floats:
         """Return each row's weighted residuals, whose mean gives the noise scale."""
-        from plr.weighting._noise import spread
+        from plr.weighting.formula import spread
 
         parts = np.empty(len(S))
-        centre = _writeable(prediction)
-
-        def work(first: int, last: int) -> None:
-            offsets = S.offsets[first : last + 1]
-            spread(self.formula, centre[first:last], S.values, offsets, state, weights, parts[first:last])
-
-        _share_rows(work, S, threads)
+        self._run(spread, prediction, kernel_sets(S), state, weights, parts, threads=threads)
         return parts
 
     def next_state(self, state: Floats, mean: float, met: float, *, own: bool = True) -> Floats:
         """Return the state after a round, from the mean of `spread` and of the sums of the rows' weights."""
-        from plr.weighting._noise import next_missing, next_scale
+        from plr.weighting.formula import next_missing, next_scale
 
         new = state.copy()
         if self.learns_missing and own:
@@ -204,20 +202,47 @@ class Rule:
             new[SCALE] = next_scale(self.formula, mean / met, state)
         return new
 
+    def _run(
+        self,
+        kernel: Callable[..., None],
+        prediction: Floats,
+        sets: Sets,
+        state: Floats,
+        weights: Floats,
+        *out: Floats,
+        threads: int = 1,
+    ) -> None:
+        """Call a kernel on ranges of rows with about as many candidates each, all at the same time."""
+        # The one form that kernels are compiled for; nothing writes to it.
+        centre = np.require(prediction, dtype=np.float64, requirements=["C", "A", "W"])
+        size, parts = sets.values.size, min(threads, sets.values.size // _WORTH_A_THREAD)
+        if parts < 2:
+            kernel(self.formula, centre, sets, state, weights, *out)
+            return
+
+        def work(first: int, last: int) -> None:
+            rows = sets._replace(offsets=sets.offsets[first : last + 1])
+            kernel(self.formula, centre[first:last], rows, state, weights, *(array[first:last] for array in out))
+
+        cuts = np.searchsorted(sets.offsets, np.arange(1, parts) * (size // parts))
+        with ThreadPoolExecutor(parts) as pool:
+            for done in [pool.submit(work, *ends) for ends in pairwise([0, *cuts.tolist(), len(centre)])]:
+                done.result()
+
 
 def _pointer(owner: Weighting | Loss, name: str, arguments: int, wanted: int, needed: bool) -> object:
     """Return one of a weighting's or loss's functions as a pointer of ``wanted`` floats, where kernels will call it."""
-    from plr._jit import compile_scalar, unused
+    from plr._jit import UNUSED, compile_scalar
 
+    kind = "weighting" if isinstance(owner, Weighting) else "loss"
+    role = f"a {kind}" if name in ("score", "value") else f"a {kind}'s {name}"
     function = getattr(owner, name)
     if not needed:
-        return unused(wanted)
-    kind = "weighting" if isinstance(owner, Weighting) else "loss"
-    if function is None and name == "curvature":
+        function, arguments = UNUSED[wanted], wanted
+    elif function is None and name == "curvature":
         function, arguments = _one, 2
-    if not callable(function):
+    elif not callable(function):
         raise ParameterError(f"The {kind} {type(owner).__name__} has no function {name!r} that kernels could call.")
-    role = f"a {kind}" if name in ("score", "value") else f"a {kind}'s {name}"
     return compile_scalar(function, arguments, role, wanted)
 
 
@@ -228,11 +253,6 @@ def _one(_prediction: float, _value: float) -> float:
 def row_sums(weights: Floats, S: CandidateSets) -> Floats:
     """Return the sum of each row's weights."""
     return np.add.reduceat(weights, S.offsets[:-1])
-
-
-def _writeable(prediction: Floats) -> Floats:
-    """Return predictions in the one form that kernels are compiled for; nothing writes to them."""
-    return np.require(prediction, dtype=np.float64, requirements=["C", "A", "W"])
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -256,19 +276,6 @@ def thread_count(n_jobs: int | None) -> int:
             value=n_jobs,
         )
     return int(joblib.effective_n_jobs(int(n_jobs)))
-
-
-def _share_rows(work: Callable[[int, int], None], S: CandidateSets, threads: int) -> None:
-    """Call ``work(first, last)`` on ranges of rows with about as many candidates each, all at the same time."""
-    parts = min(threads, S.values.size // _WORTH_A_THREAD)
-    if parts < 2:
-        work(0, len(S))
-        return
-    cuts = np.searchsorted(S.offsets, np.arange(1, parts) * (S.values.size // parts))
-    ranges = pairwise([0, *(int(cut) for cut in cuts), len(S)])
-    with ThreadPoolExecutor(parts) as pool:
-        for done in [pool.submit(work, first, last) for first, last in ranges]:
-            done.result()
 
 
 def weigh(

@@ -8,7 +8,7 @@ import functools
 import inspect
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,6 @@ from torch.nn.parameter import is_lazy
 from plr._parameters import check_choice
 from plr.errors import ParameterError
 from plr.learners.module.settings import ModuleSettings
-from plr.torch import CandidateLoss, ScoreLoss, make_loss
-from plr.weighting import Weighting
 
 __all__ = [
     "OPTIMIZERS",
@@ -28,7 +26,6 @@ __all__ = [
     "check_trainable",
     "exclusive",
     "has_lazy_parameters",
-    "make_criterion",
     "make_module",
     "make_optimizer",
     "make_scheduler",
@@ -180,7 +177,7 @@ def make_optimizer(settings: ModuleSettings, net: nn.Module) -> torch.optim.Opti
             f"parameters that makes one, got {given!r}."
         )
     wanted = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
-    taken = _taken_keywords(given)
+    taken = set(_parameters(given)) - set(getattr(given, "keywords", ()))
     keywords = {name: value for name, value in wanted.items() if value is not None and name in taken}
     if settings.weight_decay is not None and "weight_decay" not in taken:
         raise ParameterError("The optimizer takes no weight_decay, or has its own; leave weight_decay at None.")
@@ -212,26 +209,15 @@ def make_scheduler(settings: ModuleSettings, optimizer: torch.optim.Optimizer, s
     return made
 
 
-def make_criterion(weighting: Weighting, loss: Any, score: Any, initial_scale: float, momentum: float) -> CandidateLoss:
-    """Return the loss of `plr.torch` that stands for a weighting."""
-    if score is not None:
-        return ScoreLoss(score, loss, reduction="none")
-    return make_loss(weighting, loss, "none", initial_scale=initial_scale, momentum=momentum)
-
-
 def required_arguments(function: Callable[..., Any]) -> int:
     """Return how many arguments a function cannot do without."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return 0
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(part.kind in positional and part.default is part.empty for part in parameters)
+    return sum(part.kind in positional and part.default is part.empty for part in _parameters(function).values())
 
 
-def _taken_keywords(function: Callable[..., Any]) -> set[str]:
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function; none where it does not say, as some of the compiled ones."""
     try:
-        names = set(inspect.signature(function).parameters)
+        return inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return set()
-    return names - set(function.keywords) if isinstance(function, functools.partial) else names
+        return {}

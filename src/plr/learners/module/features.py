@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
@@ -63,7 +64,10 @@ class FeatureReader:
         if hasattr(part, "toarray"):
             part = part.toarray()
         if self.scaling is not None:
-            part = _scaled(np.asarray(part, dtype=np.float64), self.scaling)
+            part, columns = np.asarray(part, dtype=np.float64), np.size(self.scaling.centre)
+            if part.shape[1] != columns:
+                raise FeatureError(f"X has {part.shape[1]} columns, and {columns} in training.")
+            part = np.moveaxis(self.scaling.apply(np.moveaxis(part, 1, -1)), -1, 1)
         tensor = part if isinstance(part, Tensor) else torch.from_numpy(_contiguous(part))
         if self.floats or tensor.is_floating_point() or tensor.dtype == torch.bool:
             return tensor.to(self.dtype)
@@ -187,7 +191,11 @@ def plain_features(X: Any) -> Any:
     elif hasattr(X, "to_numpy"):
         X = _array_of_frame(X)
     if isinstance(X, list | tuple):
-        X = _array_of(X)
+        X = list(X)
+        if not X or not isinstance(X[0], Tensor | str | bytes | Mapping | tuple):
+            with contextlib.suppress(ValueError):
+                array = np.asarray(X)
+                X = array if array.dtype.kind in "biuf" else X
     if isinstance(X, np.ndarray):
         if X.dtype.kind in "biuf":
             return _finite(X, np.isfinite(X) if X.dtype.kind == "f" else None)
@@ -226,12 +234,6 @@ def learn_feature_scaling(X: Any, sample_weight: NDArray[np.float64] | None) -> 
     return learn_features(channels, None if sample_weight is None else np.repeat(sample_weight, repeats), active=True)
 
 
-def _scaled(part: NDArray[np.float64], scaling: Affine) -> NDArray[np.float64]:
-    if part.shape[1] != np.size(scaling.centre):
-        raise FeatureError(f"X has {part.shape[1]} columns, and {np.size(scaling.centre)} in training.")
-    return np.moveaxis(scaling.apply(np.moveaxis(part, 1, -1)), -1, 1)
-
-
 def _finite(X: Any, finite: Any) -> Any:
     if X.ndim == 0:
         raise FeatureError("X is a single number; give one row of features per row of candidates.")
@@ -255,16 +257,6 @@ def _array_of_frame(X: Any) -> Any:
         return array
     floats = X.to_numpy(dtype=np.float64, na_value=np.nan)
     return X.to_numpy(dtype=np.int64) if kinds <= set("iu") and np.isfinite(floats).all() else floats
-
-
-def _array_of(X: Sequence[Any]) -> Any:
-    if X and isinstance(X[0], Tensor | str | bytes | Mapping | tuple):
-        return list(X)
-    try:
-        array = np.asarray(X)
-    except ValueError:
-        return list(X)
-    return array if array.dtype.kind in "biuf" else list(X)
 
 
 def _contiguous(part: NDArray[Any]) -> NDArray[Any]:

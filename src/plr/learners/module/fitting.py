@@ -13,13 +13,13 @@ from torch.utils.data import IterableDataset
 from plr._parameters import check_integer
 from plr.contracts import START_SHARE, Report, Task
 from plr.errors import DivergenceError
+from plr.learners.module.checkpoint import describe, digest_arrays, digest_module
 from plr.learners.module.data import BatchSource, MakeBatch, MapSource, PairRows, StreamSource, TaskRows, peek
 from plr.learners.module.factories import (
     Numbers,
     check_trainable,
     exclusive,
     has_lazy_parameters,
-    make_criterion,
     make_module,
     make_optimizer,
     make_scheduler,
@@ -33,11 +33,11 @@ from plr.learners.module.features import (
 )
 from plr.learners.module.fitted import FittedModule
 from plr.learners.module.forward import call_module, find_device, float_type, on_device
-from plr.learners.module.identity import describe, digest_arrays, digest_module
 from plr.learners.module.settings import ModuleSettings
-from plr.learners.module.training import ModuleProgress, ModuleTraining, TrainingData
+from plr.learners.module.training import ModuleTraining, TrainingData
 from plr.losses import Loss, get_loss
 from plr.preprocessing.scaling import Affine, label_scale, learn_target, rescaled
+from plr.torch import ScoreLoss, make_loss
 from plr.weighting import Posterior, Weighting, get_weighting
 
 if TYPE_CHECKING:
@@ -164,7 +164,10 @@ def train(
     steps = data.source.steps
     pointwise = loss if learner.loss is None else learner.loss
     rounds = _UNKNOWN_ROUND if steps is None else min(max(steps, 1), _SLOWEST_ROUND)
-    criterion = make_criterion(weighting, pointwise, learner.score, data.scale, 1.0 / rounds)
+    if learner.score is None:
+        criterion = make_loss(weighting, pointwise, "none", initial_scale=data.scale, momentum=1.0 / rounds)
+    else:
+        criterion = ScoreLoss(learner.score, pointwise, reduction="none")
     if has_lazy_parameters(net):
         _fill_in(net, data.source, device, settings.autocast)
     check_trainable(net)
@@ -191,7 +194,14 @@ def train(
 
     def finished() -> FittedModule:
         net.zero_grad(set_to_none=True)
-        report = _report(training.progress, float(target.scale))
+        progress = training.progress
+        report = Report(
+            rounds=progress.epoch,
+            loss=np.array(progress.losses),
+            noise_scale=np.array(progress.scales) * float(target.scale),
+            validation=np.array(progress.validation),
+            best_round=progress.best_epoch,
+        )
         workers = {"num_workers": settings.loader["num_workers"]} if "num_workers" in settings.loader else {}
         return FittedModule(
             net.cpu().eval(), reader, target, report, settings.batch_size, str(device), settings.autocast, workers
@@ -203,16 +213,6 @@ def train(
         error.fitted = finished()
         raise
     return finished()
-
-
-def _report(progress: ModuleProgress, unit: float) -> Report:
-    return Report(
-        rounds=progress.epoch,
-        loss=np.array(progress.losses),
-        noise_scale=np.array(progress.scales) * unit,
-        validation=np.array(progress.validation),
-        best_round=progress.best_epoch,
-    )
 
 
 @torch.no_grad()

@@ -72,12 +72,11 @@ def call_module(net: Callable[..., Any], features: Any, rows: int, device: torch
             else:
                 output = net(features)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        error.add_note(f"The module was given {_described(features)}.{_hint(features)}")
+        hint = ""
+        if isinstance(features, Tensor) and not features.is_floating_point():
+            hint = " Whole numbers are handed on as they are, for embeddings; give floats where they are measurements."
+        error.add_note(f"The module was given {_described(features)}.{hint}")
         raise
-    return _checked(output, rows)
-
-
-def _checked(output: Any, rows: int) -> Tensor:
     expected = f"expected a tensor of shape ({rows},) or ({rows}, 1), one prediction per row"
     if not isinstance(output, Tensor):
         raise ParameterError(f"The module returned a {type(output).__name__} for {rows} rows; {expected}.")
@@ -97,9 +96,3 @@ def _described(features: Any) -> str:
     if isinstance(features, tuple | list) and features and isinstance(features[0], Tensor):
         return ", ".join(_described(part) for part in features)
     return f"a {type(features).__name__}" + (f" of {len(features)}" if hasattr(features, "__len__") else "")
-
-
-def _hint(features: Any) -> str:
-    if isinstance(features, Tensor) and not features.is_floating_point():
-        return " Whole numbers are handed on as they are, for embeddings; give floats where they are measurements."
-    return ""

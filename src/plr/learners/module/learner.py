@@ -171,7 +171,12 @@ class Module(Learner):
 
         settings = check_settings(self)
         self.check_weighting(task.rule.weighting)
-        self._check_rows(task)
+        if len(task.S) == 0:
+            raise CandidateError("There are no rows to fit; give at least one.")
+        if hasattr(task.X, "shape") or hasattr(task.X, "__len__"):
+            found = task.X.shape[0] if hasattr(task.X, "shape") else len(task.X)
+            if found != len(task.S):
+                raise LengthError(f"X has {found} rows and the target {len(task.S)}; they must agree.")
         task = set_rows_aside(task, self.validation_fraction)
         if task.sample_weight is not None and not task.sample_weight.all():
             # Rows that do not count must not reach batch normalisation either.
@@ -225,11 +230,3 @@ class Module(Learner):
             raise ParameterError(
                 "patience needs rows to judge epochs by: set validation_fraction, or give validation to fit."
             )
-
-    def _check_rows(self, task: Task) -> None:
-        if len(task.S) == 0:
-            raise CandidateError("There are no rows to fit; give at least one.")
-        if hasattr(task.X, "shape") or hasattr(task.X, "__len__"):
-            found = task.X.shape[0] if hasattr(task.X, "shape") else len(task.X)
-            if found != len(task.S):
-                raise LengthError(f"X has {found} rows and the target {len(task.S)}; they must agree.")

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from plr._parameters import check_choice, check_integer, check_number
 from plr.errors import ParameterError
-from plr.learners.module.missing_code import check_complete
 
 if TYPE_CHECKING:
     from plr.learners.module.learner import Module
 
-__all__ = ["MONITORS", "ModuleSettings", "check_settings"]
+__all__ = ["MONITORS", "MissingCode", "ModuleSettings", "check_settings"]
 
 MONITORS = ("loss", "evidence")
 _LOADER_OPTIONS = (
@@ -54,9 +53,46 @@ class ModuleSettings:
     loader: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class MissingCode:
+    """A parameter that was code when the model was saved, such as a function or a class.
+
+    Attributes
+    ----------
+    what : str
+        What it was called.
+    """
+
+    what: str
+
+
 def check_settings(given: Module) -> ModuleSettings:
     """Check the parameters that need no PyTorch to be judged."""
-    check_complete(given)
+    missing = {name: value for name, value in given.get_params(deep=False).items() if isinstance(value, MissingCode)}
+    if missing:
+        listed = ", ".join(f"{name} ({value.what})" for name, value in missing.items())
+        again = ", ".join(f"learner__{name}=..." for name in missing)
+        raise ParameterError(
+            f"The model was loaded from a file, which holds no code, so this is missing: {listed}. Give it again "
+            f"before fitting: model.set_params({again})."
+        )
+    # A torch.device will do; its text is its name.
+    if not str(given.device) or type(given.device).__name__ not in ("str", "device"):
+        raise ParameterError(
+            f'device must be "auto", "cpu", "cuda" or another of PyTorch\'s devices, got {given.device!r}.'
+        )
+    for name, value in (("autocast", given.autocast), ("compile", given.compile)):
+        if not isinstance(value, bool) and not (name == "compile" and isinstance(value, Mapping)):
+            raise ParameterError(f"{name} must be True or False, got {value!r}.")
+    if given.checkpoint is not None and not isinstance(given.checkpoint, str | os.PathLike):
+        raise ParameterError(f"checkpoint must be the path of a file, got {given.checkpoint!r}.")
+    loader = {} if given.loader is None else given.loader
+    if not isinstance(loader, Mapping):
+        raise ParameterError(f"loader must be a dict of options of torch's DataLoader, got {loader!r}.")
+    for option in loader:
+        if option in ("batch_size", "shuffle", "sampler", "batch_sampler", "generator", "dataset"):
+            raise ParameterError(f"The loader's {option} is chosen by the learner; leave it out of loader.")
+        check_choice("loader option", option, _LOADER_OPTIONS)
     return ModuleSettings(
         optimizer=given.optimizer,
         learning_rate=check_number("learning_rate", given.learning_rate, low=0.0, open_low=True),
@@ -65,52 +101,12 @@ def check_settings(given: Module) -> ModuleSettings:
         epochs=check_integer("epochs", given.epochs, low=1),
         batch_size=check_integer("batch_size", given.batch_size, low=1),
         clip=None if given.clip is None else check_number("clip", given.clip, low=0.0, open_low=True),
-        device=_check_text("device", given.device),
-        autocast=_check_flag("autocast", given.autocast),
-        compile=_check_compile(given.compile),
+        device=str(given.device),
+        autocast=given.autocast,
+        compile=dict(given.compile) if isinstance(given.compile, Mapping) else {} if given.compile else None,
         monitor=check_choice("monitor", given.monitor, MONITORS),
         patience=None if given.patience is None else check_integer("patience", given.patience, low=1),
         threads=None if given.threads is None else check_integer("threads", given.threads, low=1),
-        checkpoint=_check_path(given.checkpoint),
-        loader=_check_loader(given.loader),
+        checkpoint=None if given.checkpoint is None else Path(given.checkpoint),
+        loader=dict(loader),
     )
-
-
-def _check_flag(name: str, given: object) -> bool:
-    if not isinstance(given, bool):
-        raise ParameterError(f"{name} must be True or False, got {given!r}.")
-    return given
-
-
-def _check_text(name: str, given: object) -> str:
-    # A torch.device will do; its text is its name.
-    text = str(given)
-    if not text or type(given).__name__ not in ("str", "device"):
-        raise ParameterError(f'{name} must be "auto", "cpu", "cuda" or another of PyTorch\'s devices, got {given!r}.')
-    return text
-
-
-def _check_compile(given: object) -> dict[str, Any] | None:
-    if isinstance(given, Mapping):
-        return dict(given)
-    return {} if _check_flag("compile", given) else None
-
-
-def _check_path(given: object) -> Path | None:
-    if given is None:
-        return None
-    if not isinstance(given, str | os.PathLike):
-        raise ParameterError(f"checkpoint must be the path of a file, got {given!r}.")
-    return Path(given)
-
-
-def _check_loader(given: object) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise ParameterError(f"loader must be a dict of options of torch's DataLoader, got {given!r}.")
-    for option in given:
-        if option in ("batch_size", "shuffle", "sampler", "batch_sampler", "generator", "dataset"):
-            raise ParameterError(f"The loader's {option} is chosen by the learner; leave it out of loader.")
-        check_choice("loader option", option, _LOADER_OPTIONS)
-    return dict(given)

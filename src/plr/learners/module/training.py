@@ -37,10 +37,9 @@ Floats = NDArray[np.float64]
 
 
 class ModuleGroup(Protocol):
-    """Processes that train the same module, each on some rows of every batch."""
+    """Processes that train the same module, each on some rows of every batch; this is the one of this ``number``."""
 
     number: int
-    """Which of them this is."""
     processes: int
 
     def add(self, tensor: Tensor) -> None:
@@ -82,7 +81,11 @@ class TrainingData:
 
 @dataclass
 class ModuleProgress:
-    """How far a training has come, apart from the weights."""
+    """How far a training has come, apart from the weights.
+
+    ``noise`` and ``missing`` are the noise scale of the validation rows and the share of them whose truth is missing,
+    which follow the predictions from epoch to epoch.
+    """
 
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
@@ -91,9 +94,7 @@ class ModuleProgress:
     best_epoch: int | None = None
     best: dict[str, Tensor] | None = None
     noise: float = 1.0
-    """The noise scale of the validation rows, which follows the predictions from epoch to epoch."""
     missing: float = 0.0
-    """The share of them whose truth is missing, likewise."""
     stopped: bool = False
 
 
@@ -145,7 +146,15 @@ class ModuleTraining:
         settings, progress, together = self._settings, self.progress, self._data.together
         if self._data.validation is not None:
             _check_validation_rows(self._data.validation.steps)
-        self._take_up()
+        path = settings.checkpoint
+        state = None if path is None else read_checkpoint(path, self._identity)
+        if state is not None:
+            self.net.load_state_dict(state["module"])
+            self.criterion.load_state_dict(state["criterion"])
+            self._optimizer.load_state_dict(state["optimizer"])
+            if self._scheduler is not None:
+                self._scheduler.load_state_dict(state["scheduler"])
+            vars(progress).update(state["progress"])
         self._good = [tensor.detach().clone() for tensor in self._changing()]
         while progress.epoch < settings.epochs and not progress.stopped:
             loss = self._train_epoch(progress.epoch)
@@ -156,8 +165,15 @@ class ModuleTraining:
             if isinstance(self._scheduler, ReduceLROnPlateau):
                 self._scheduler.step(loss if score is None else score)
             progress.epoch += 1
-            if settings.checkpoint is not None and (together is None or together.number == 0):
-                write_checkpoint(settings.checkpoint, self._identity, self._state())
+            if path is not None and (together is None or together.number == 0):
+                state = {
+                    "module": dict(self.net.state_dict()),
+                    "criterion": dict(self.criterion.state_dict()),
+                    "optimizer": self._optimizer.state_dict(),
+                    "scheduler": None if self._scheduler is None else self._scheduler.state_dict(),
+                    "progress": asdict(progress),
+                }
+                write_checkpoint(path, self._identity, state)
             if self._data.callback is not None:
                 self._data.callback(progress.epoch, settings.epochs, loss)
         if self._data.validation is not None:
@@ -201,7 +217,7 @@ class ModuleTraining:
         @torch.enable_grad()
         def closure() -> Tensor:
             self._optimizer.zero_grad(set_to_none=True)
-            prediction = call_module(self._call, batch.features, rows, self._device, self._settings.autocast)
+            prediction = self._predict(batch)
             self.criterion.train(not values)
             loss = self.criterion(
                 prediction,
@@ -310,8 +326,7 @@ class ModuleTraining:
         return -float(rule.evidence(prediction, S, state, log_q).mean())
 
     def _predict(self, batch: TrainingBatch) -> Tensor:
-        rows = len(batch.candidates)
-        return call_module(self._call, batch.features, rows, self._device, self._settings.autocast)
+        return call_module(self._call, batch.features, len(batch.candidates), self._device, self._settings.autocast)
 
     def _changing(self) -> list[Tensor]:
         return list(chain(self._trained, self.net.buffers(), self.criterion.buffers()))
@@ -339,27 +354,6 @@ class ModuleTraining:
             f"{what} at step {step + 1} of epoch {epoch + 1} of {self._settings.epochs}, at learning rate {rate:g}. "
             f"{advice} The last good weights are kept in this error's `fitted`."
         )
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "module": dict(self.net.state_dict()),
-            "criterion": dict(self.criterion.state_dict()),
-            "optimizer": self._optimizer.state_dict(),
-            "scheduler": None if self._scheduler is None else self._scheduler.state_dict(),
-            "progress": asdict(self.progress),
-        }
-
-    def _take_up(self) -> None:
-        path = self._settings.checkpoint
-        state = None if path is None else read_checkpoint(path, self._identity)
-        if state is None:
-            return
-        self.net.load_state_dict(state["module"])
-        self.criterion.load_state_dict(state["criterion"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        if self._scheduler is not None:
-            self._scheduler.load_state_dict(state["scheduler"])
-        vars(self.progress).update(state["progress"])
 
 
 def _check_validation_rows(found: int | None) -> None:

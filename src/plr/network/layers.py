@@ -1,4 +1,4 @@
-"""Dense algebra on blocks of rows: the arithmetic the network's training time is spent in.
+"""Layers on blocks of rows, forwards and backwards: the arithmetic the network's training time is spent in.
 
 A block holds up to `BLOCK` rows, feature-major: unit u of a layer is the stretch from ``u * STRIDE`` on in a flat
 array, so that a vector holds the same unit of neighbouring rows. Work goes in whole steps of `STEP` rows. What is
@@ -10,26 +10,28 @@ rows), sixteen in a gradient. Where the number of units is no multiple of four, 
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plr._jit import jit
-from plr._vector_math import at_least
-from plr._vectors import add_sums, choose_above, lanes_of, load, repeat, splat, store, total
+from plr._vectors import add_sums, at_least, choose_above, lanes_of, load, repeat, splat, store, total
 
 __all__ = [
+    "ACTIVATIONS",
     "BLOCK",
-    "RELU_AFTER",
-    "RELU_BACK",
-    "STEP",
     "STRIDE",
+    "Layout",
     "add_row_sums",
     "add_weight_gradient",
+    "backward",
+    "forward",
     "load_rows",
     "padded",
     "product",
+    "run",
 ]
 
 BLOCK = 256
@@ -40,7 +42,19 @@ STRIDE = BLOCK + 16
 # What happens to a product before it is written.
 RELU_AFTER, RELU_BACK = 1, 2
 
+IDENTITY, RELU, TANH, SILU = 0, 1, 2, 3
+ACTIVATIONS = {"identity": IDENTITY, "relu": RELU, "silu": SILU, "tanh": TANH}
+
 Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Layout(NamedTuple):
+    """The shape of a network: units per layer from input to output, and the activation after each hidden layer."""
+
+    sizes: Integers
+    activations: Integers
 
 
 @jit
@@ -204,17 +218,13 @@ def add_weight_gradient(
     rows: int,
 ) -> None:
     """Add ``Σ_rows delta_o · source_i`` to the gradient of the weight from input i to output o."""
-    if n_in < 4:
+    if n_in < 4 or n_out < 4:
         for o in range(n_out):
             for i in range(n_in):
                 gradient[at + o * n_in + i] += _dot(deltas, first_out + o, source, first_in + i, rows)
         return
     for first in range(0, n_in, 4):
         i = min(first, n_in - 4)
-        if n_out < 4:
-            for o in range(n_out):
-                _dot_1_by_4(deltas, first_out + o, source, first_in + i, gradient, at + o * n_in + i, first - i, rows)
-            continue
         for begin in range(0, n_out, 4):
             o = min(begin, n_out - 4)
             _dot_4_by_4(
@@ -290,20 +300,6 @@ def _dot_4_by_4(
 
 
 @jit
-def _dot_1_by_4(deltas: Array, d: int, source: Array, a: int, gradient: Array, p: int, done_in: int, rows: int) -> None:
-    zero = splat(source.dtype.type(0))
-    s0, s1, s2, s3 = zero, zero, zero, zero
-    x = a * STRIDE
-    for r in range(0, rows, lanes_of(source)):
-        delta = load(deltas, d * STRIDE + r)
-        s0 += delta * load(source, x + r)
-        s1 += delta * load(source, x + STRIDE + r)
-        s2 += delta * load(source, x + 2 * STRIDE + r)
-        s3 += delta * load(source, x + 3 * STRIDE + r)
-    add_sums(gradient, p, s0, s1, s2, s3, done_in)
-
-
-@jit
 def _dot(deltas: Array, d: int, source: Array, a: int, rows: int) -> float:
     s = splat(source.dtype.type(0))
     for r in range(0, rows, lanes_of(source)):
@@ -319,3 +315,136 @@ def add_row_sums(deltas: Array, first: int, count: int, gradient: Array, at: int
         for r in range(0, rows, lanes_of(deltas)):
             s += load(deltas, (first + o) * STRIDE + r)
         gradient[at + o] += total(s)
+
+
+@jit
+def _apply_activation(code: int, values: Array, inputs: Array, first: int, count: int, rows: int) -> None:
+    """Replace the units' values by their activation; what went in is kept in ``inputs`` if the derivative needs it.
+
+    Not for ``relu``, which `product` applies as it writes.
+    """
+    if code == IDENTITY:
+        return
+    for u in range(first, first + count):
+        y = values[u * STRIDE : (u + 1) * STRIDE]
+        if code == TANH:
+            for r in range(min(rows, BLOCK)):
+                y[r] = math.tanh(y[r])
+        else:
+            x = inputs[u * STRIDE : (u + 1) * STRIDE]
+            one = values.dtype.type(1)
+            for r in range(min(rows, BLOCK)):
+                x[r] = y[r]
+                y[r] = y[r] / (one + math.exp(-y[r]))
+
+
+@jit
+def _apply_derivative(
+    code: int, values: Array, inputs: Array, deltas: Array, first: int, count: int, rows: int
+) -> None:
+    """Multiply the units' deltas by the derivative of their activation."""
+    if code == IDENTITY:
+        return
+    one = values.dtype.type(1)
+    for u in range(first, first + count):
+        y = values[u * STRIDE : (u + 1) * STRIDE]
+        d = deltas[u * STRIDE : (u + 1) * STRIDE]
+        if code == TANH:
+            for r in range(min(rows, BLOCK)):
+                d[r] *= one - y[r] * y[r]
+        else:
+            x = inputs[u * STRIDE : (u + 1) * STRIDE]
+            for r in range(min(rows, BLOCK)):
+                gate = one / (one + math.exp(-x[r]))
+                d[r] *= gate * (one + x[r] * (one - gate))
+
+
+@jit
+def forward(layout: Layout, parameters: Array, values: Array, inputs: Array, rows: int) -> int:
+    """Run a block through the network; its features are in the first units of ``values``. Return the output's unit."""
+    at = 0
+    first = 0
+    layers = layout.sizes.size - 1
+    for layer in range(layers):
+        n_in = layout.sizes[layer]
+        n_out = layout.sizes[layer + 1]
+        target = first + n_in
+        rectified = layer < layers - 1 and layout.activations[layer] == RELU
+        product(
+            parameters,
+            at,
+            n_in,
+            1,
+            at + n_in * n_out,
+            values,
+            first,
+            n_in,
+            values,
+            target,
+            n_out,
+            RELU_AFTER if rectified else 0,
+            values,
+            rows,
+        )
+        if layer < layers - 1 and not rectified:
+            _apply_activation(layout.activations[layer], values, inputs, target, n_out, rows)
+        at += n_in * n_out + n_out
+        first = target
+    return first
+
+
+@jit
+def backward(
+    layout: Layout, parameters: Array, gradient: Array, values: Array, inputs: Array, deltas: Array, rows: int
+) -> None:
+    """Add a block's gradient; the deltas of the output units are in place."""
+    at = parameters.size
+    layers = layout.sizes.size - 1
+    first = 0
+    for layer in range(layers):
+        first += layout.sizes[layer]
+    for o in range(layout.sizes[layers]):
+        for r in range(rows, padded(rows)):
+            deltas[(first + o) * STRIDE + r] = 0
+    for layer in range(layers - 1, -1, -1):
+        n_in = layout.sizes[layer]
+        n_out = layout.sizes[layer + 1]
+        at -= n_in * n_out + n_out
+        source = first - n_in
+        add_weight_gradient(deltas, first, n_out, values, source, n_in, gradient, at, rows)
+        add_row_sums(deltas, first, n_out, gradient, at + n_in * n_out, rows)
+        if layer > 0:
+            rectified = layout.activations[layer - 1] == RELU
+            product(
+                parameters,
+                at,
+                1,
+                n_in,
+                -1,
+                deltas,
+                first,
+                n_out,
+                deltas,
+                source,
+                n_in,
+                RELU_BACK if rectified else 0,
+                values,
+                rows,
+            )
+            if not rectified:
+                _apply_derivative(layout.activations[layer - 1], values, inputs, deltas, source, n_in, rows)
+        first = source
+
+
+@jit
+def run(layout: Layout, parameters: Array, features: Array, values: Array, inputs: Array, out: Floats) -> None:
+    """Write the outputs for every row of ``features`` into ``out``, one column per output."""
+    for begin in range(0, features.shape[0], BLOCK):
+        rows = min(BLOCK, features.shape[0] - begin)
+        for r in range(rows):
+            for c in range(features.shape[1]):
+                values[c * STRIDE + r] = features[begin + r, c]
+        first = forward(layout, parameters, values, inputs, rows)
+        for k in range(out.shape[1]):
+            for r in range(rows):
+                out[begin + r, k] = values[(first + k) * STRIDE + r]
