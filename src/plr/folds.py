@@ -22,7 +22,6 @@ __all__ = [
     "Folds",
     "average_folds",
     "check_folds",
-    "columns_of",
     "cross_fit",
     "features_of",
     "make_folds",
@@ -220,11 +219,6 @@ def predict_folds(
     return average_folds(folds, found, rows)
 
 
-def columns_of(X: Any, columns: Rows) -> Any:
-    """Return some columns of features of any kind."""
-    return _safe_indexing(X, columns, axis=1)
-
-
 def cross_fit(
     learner: Learner, task: Task, folds: Folds, fit: Callable[[Task], Fitted]
 ) -> tuple[Floats, Floats | None]:
@@ -235,20 +229,18 @@ def cross_fit(
     # Where X says how rows relate to each other, leaving out rows leaves out columns.
     pairwise = get_tags(learner).input_tags.pairwise
 
-    def run(fold: int, train: Rows, test: Rows) -> tuple[Floats, Floats | None]:
+    def run(fold: int, train: Rows, test: Rows) -> Floats:
         part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31)
         rest = features_of(task.X, test)
         if pairwise:
-            part, rest = replace(part, X=columns_of(part.X, train)), columns_of(rest, train)
+            rest = _safe_indexing(rest, train, axis=1)
+            part = replace(part, X=_safe_indexing(part.X, train, axis=1))
         model = fit(part)
-        return model.predict(rest), model.predict_scale(rest)
+        scale = model.predict_scale(rest)
+        return np.column_stack([model.predict(rest), np.full(len(test), np.nan) if scale is None else scale])
 
-    found = Parallel(n_jobs=task.n_jobs, prefer="threads")(
-        delayed(run)(fold, train, test) for fold, (train, test) in enumerate(folds)
-    )
-    scales = [scale for _, scale in found if scale is not None]
-    prediction = average_folds(folds, [part for part, _ in found], len(task.S))
-    return prediction, average_folds(folds, scales, len(task.S)) if len(scales) == len(folds) else None
+    prediction, scale = predict_folds(folds, run, len(task.S), task.n_jobs).T
+    return prediction, None if np.isnan(scale).any() else scale
 
 
 def out_of_fold(learner: Learner, task: Task, cv: object) -> Floats:

@@ -39,7 +39,7 @@ from plr._fields import require
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
 from plr.contracts import Task
-from plr.errors import ConvergenceWarning, ParameterError
+from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
 from plr.weighting.rule import row_sums
 
 __all__ = ["METHODS", "Calibration", "check_coverage", "fit_distances", "learn_calibration"]
@@ -158,6 +158,14 @@ def learn_calibration(prediction: Floats, S: CandidateSets, task: Task, relative
     """
     unit = np.ones(len(S)) if relative is None else relative
     distances = np.abs(S.values - prediction[S.row_index]) / unit[S.row_index]
+    if not np.isfinite(distances).all():
+        row = int(S.row_index[np.flatnonzero(~np.isfinite(distances))[0]])
+        raise DivergenceError(
+            f"Without the fold of row {row}, the model predicts {prediction[row]} for it; there is no distance to its "
+            f"candidates to calibrate intervals by. Look at the features of that row.",
+            row=row,
+            value=prediction[row],
+        )
     weight = np.ones(len(S)) if task.sample_weight is None else task.sample_weight
     log_q = np.zeros(S.values.size) if task.false_labels is None else task.false_labels.log(S.values)
     missing = float(task.rule.initial_state()[MISSING]) if task.rule.may_miss else 0.0

@@ -19,21 +19,12 @@ from plr.learners.starts import choose_start, first_weights
 from plr.losses import Loss, Squared, get_loss
 from plr.weighting import Posterior, Weighting, get_weighting
 
-__all__ = ["Recipe", "Trained", "resolve_parts"]
+__all__ = ["Recipe", "resolve_parts"]
 
 Floats = NDArray[np.float64]
 
 # Instead of folds that the user listed row by row, which say nothing about a part of the rows.
 _INNER_FOLDS = 5
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A fitted model, the task as the learner saw it, and the start's weights, None where there was no start."""
-
-    model: Fitted
-    task: Task
-    first: Floats | None
 
 
 @dataclass(frozen=True)
@@ -53,17 +44,17 @@ class Recipe:
     start: Any
     cv: object
 
-    def train(self, task: Task) -> Trained:
-        """Ask the start for first weights, and fit the learner."""
-        task = task.preprocessed().with_density()
+    def train(self, task: Task) -> tuple[Fitted, Task, Floats | None]:
+        """Return a fitted model, the task as the learner saw it, and the start's weights, None where there is none."""
+        task = task.prepared()
         S = task.S
         start = choose_start(self.start, task.rule.weighting, self.learner, len(S))
         first = None if start is None else first_weights(start, task, self.cv, self.learner)
         if first is not None and S.values.size > len(S):
             # Where the density of false labels is estimated, it is estimated better now.
             trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
-            task = replace(task, start=first, S=trusted(S, first, trust)).with_density()
-        return Trained(self.learner.fit(task), task, first)
+            task = replace(task, start=first, S=trusted(S, first, trust)).prepared()
+        return self.learner.fit(task), task, first
 
     def cross_fit_predict(self, task: Task) -> tuple[Floats, Floats | None]:
         """Predict each row by a model fitted without the row's fold; with its noise scale where there is one.
@@ -80,7 +71,7 @@ class Recipe:
             )
         cv = _INNER_FOLDS if lists_rows(self.cv) else self.cv
         recipe = Recipe(self.learner.for_folds(task), self.start, cv)
-        return cross_fit(self.learner, task, folds, lambda part: recipe.train(part).model)
+        return cross_fit(self.learner, task, folds, lambda part: recipe.train(part)[0])
 
 
 def resolve_parts(

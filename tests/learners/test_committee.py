@@ -53,7 +53,7 @@ def test_the_prediction_is_the_mean_of_both(default):
     X, _, _, _ = made_up(250)
     model = default.model_
     rows = model.encoding.apply(X)
-    both = [model.process.predict(X), model.trees.predict(rows)]
+    both = [model.process.predict(X), model.process.target.undo(model.trees.predict(rows))]
     assert model.share == 0.5
     assert_allclose(model.predict(X), np.mean(both, axis=0))
     assert not np.allclose(*both, atol=1e-3)
@@ -83,7 +83,7 @@ def test_effort_is_how_much_is_fitted():
     assert plans == {"low": [(1, 20), (1, 8)], "normal": [(4, 40), (2, 16)], "high": [(12, 60), (6, 24)]}
     X, y, _, _ = made_up(60)
     sets = CandidateSets(y, np.arange(61))
-    counts = [len(fit(X, sets, Committee(level)).trees.fitted.models) for level in EFFORTS]
+    counts = [len(fit(X, sets, Committee(level)).trees.models) for level in EFFORTS]
     assert counts == [effort.last_fits for effort in EFFORTS.values()] == [1, 3, 6]
 
 

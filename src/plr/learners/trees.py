@@ -39,11 +39,18 @@ class Turns:
 
     @contextmanager
     def work(self, threads: int | None) -> Iterator[None]:
-        """Wait for one's turn to use so many threads, or an unknown number, and keep it while LightGBM works."""
+        """Wait for one's turn to use so many threads, or an unknown number, and keep it while LightGBM works.
+
+        Whoever uses none (0) need not wait.
+        """
+        if threads == 0:
+            yield
+            return
         me = threading.get_ident()
         with self._changed:
             if not self._inside[me]:
-                self._changed.wait_for(lambda: not self._inside or (threads == 1 and not self._alone))
+                while self._inside and (self._alone or threads != 1):
+                    self._changed.wait()
                 self._alone = threads != 1
             self._inside[me] += 1
         try:

@@ -133,7 +133,10 @@ class _Comparison:
             return
         self._judged += len(sets)
         rows = np.arange(len(y)) if sets.kept is None else sets.kept
-        found = self._regressor._identify_new(prediction[rows], sets, None if relative is None else relative[rows])
+        from plr.identification import identification
+
+        model, scale = self._regressor, None if relative is None else relative[rows]
+        found = identification(model.noise_, prediction[rows], sets, scale, diagnosis=model.diagnosis_)
         self._choices.add(found, sets, y[rows])
 
     def _judge(self, X: Any, sets: CandidateSets | None) -> tuple[Floats, Floats | None]:

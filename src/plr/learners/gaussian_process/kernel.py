@@ -20,7 +20,6 @@ _CONSTANT = 0.1
 _LENGTHS, _MATERN, _LINEAR, _NOISE = (-3.0, 5.0), (-6.0, 3.0), (-8.0, 3.0), (-9.0, 1.0)
 # How far these logarithms usually are from where they begin; the noise may be anything.
 _SPREAD, _NOISE_SPREAD = 1.0, 2.0
-_JITTER = 1e-6
 # What is added to a diagonal, in shares of its mean, where rounding has left a matrix with eigenvalues below 0.
 _MORE_JITTER = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
@@ -54,12 +53,6 @@ class Kernel:
         total += straight / max(columns, 1) * (A @ B.T)
         total += _CONSTANT
         return total
-
-    def root(self, places: Floats) -> Floats:
-        """Return the lower Cholesky factor of the covariance between some rows."""
-        covariance = self.covariance(places, places)
-        covariance[np.diag_indices(len(places))] += _JITTER * np.trace(covariance) / len(places)
-        return cholesky(covariance)
 
     def learned(self, X: Floats, Y: Floats, weight: Floats, iterations: int) -> Kernel:
         """Return the parameters under which the labels are likelier, a few steps from these on.

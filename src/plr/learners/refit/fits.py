@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.errors import ParameterError
-from plr.folds import columns_of, features_of, take_rows
-from plr.learners.refit.regressors import predictions, seeded_clone, tags_of, turn_of, weight_parameter
+from plr.folds import features_of, take_rows
+from plr.learners.refit.regressors import seeded_clone, tags_of, weight_parameter
+from plr.learners.trees import LIGHTGBM, lightgbm_threads
 from plr.losses import Squared
 from plr.weighting.rule import row_sums
 
@@ -44,8 +46,25 @@ class FittedRegressor:
 
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row."""
-        features = X if self.columns is None else columns_of(X, self.columns)
-        return predictions(self.regressor, features, _num_samples(X))
+        rows = _num_samples(X)
+        if rows == 0:
+            # Which scikit-learn's refuse to predict.
+            return np.empty(0)
+        name = type(self.regressor).__name__
+        with LIGHTGBM.work(lightgbm_threads(self.regressor)):
+            found = self.regressor.predict(X if self.columns is None else _safe_indexing(X, self.columns, axis=1))
+        try:
+            values = np.asarray(found, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"{name} predicted something that is no number: {error}.") from error
+        if values.shape == (rows, 1):
+            return values[:, 0]
+        if values.shape != (rows,):
+            raise ParameterError(
+                f"{name} predicted an array of shape {values.shape} for {rows} rows; expected ({rows},), one number "
+                f"per row."
+            )
+        return values
 
 
 class WeightedFits:
@@ -61,35 +80,32 @@ class WeightedFits:
     """
 
     def __init__(self, task: Task, regressor: Any, may_resample: bool) -> None:
-        self._task = task
-        self._regressor = regressor
+        self.task, self.regressor, self.may_resample = task, regressor, may_resample
         self._parameter = weight_parameter(regressor)
         # The weighted squared losses of several labels and the squared loss of their mean differ by a constant.
         self._by_means = isinstance(task.rule.loss, Squared) or bool((task.S.sizes == 1).all())
         tags = tags_of(regressor)
         self._pairwise = tags is not None and bool(tags.input_tags.pairwise)
-        reason = self._why_weights()
-        if reason and self._parameter is None and not may_resample:
+        if self._parameter is not None or may_resample:
+            return
+        reason, weight = "", task.sample_weight
+        if not self._by_means:
+            reason = f"the loss {type(task.rule.loss).__name__} needs one for each candidate (the squared does not)"
+        elif weight is not None and not _all_equal(weight[weight > 0]):
+            reason = "rows of different weight were given"
+        elif task.rule.may_miss:
+            reason = "rows count by how probable it is that they have their truth (missing_truth)"
+        if reason:
             raise ParameterError(
                 f"{type(regressor).__name__} takes no sample_weight, but {reason}. Choose a regressor that takes it, "
                 f'or Refit({type(regressor).__name__}(...), without_weights="resample") to draw by the weights instead.'
             )
 
-    def _why_weights(self) -> str:
-        weight = self._task.sample_weight
-        if not self._by_means:
-            return f"the loss {type(self._task.rule.loss).__name__} needs one for each candidate (the squared does not)"
-        if weight is not None and not _all_equal(weight[weight > 0]):
-            return "rows of different weight were given"
-        if self._task.rule.may_miss:
-            return "rows count by how probable it is that they have their truth (missing_truth)"
-        return ""
-
     def fit(self, rows: Rows | None, weights: Floats, *place: int) -> FittedRegressor:
         """Fit a clone to some rows, or all; ``place`` numbers the fit, so that each has its own seed."""
-        random = np.random.default_rng([self._task.seed, *place])
-        part = replace(self._task, start=weights)
-        if self._task.rule.may_miss:
+        random = np.random.default_rng([self.task.seed, *place])
+        part = replace(self.task, start=weights)
+        if self.task.rule.may_miss:
             part, rows = _counted_by_truth(part, weights, rows)
         if rows is not None:
             part = take_rows(part, rows)
@@ -97,11 +113,11 @@ class WeightedFits:
         X = part.X if chosen is None else features_of(part.X, chosen)
         columns = None
         if self._pairwise:
-            columns = np.arange(len(self._task.S)) if rows is None else rows
+            columns = np.arange(len(self.task.S)) if rows is None else rows
             columns = columns if chosen is None else columns[chosen]
-            X = columns_of(X, columns)
-        regressor = seeded_clone(self._regressor, random)
-        with turn_of(regressor):
+            X = _safe_indexing(X, columns, axis=1)
+        regressor = seeded_clone(self.regressor, random)
+        with LIGHTGBM.work(lightgbm_threads(regressor)):
             regressor.fit(X, labels, **({} if importance is None else {str(self._parameter): importance}))
         return FittedRegressor(regressor, columns)
 

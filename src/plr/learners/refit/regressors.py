@@ -1,4 +1,4 @@
-"""A scikit-learn regressor as a part to be fitted many times: what it takes, its seeds, its predictions.
+"""A scikit-learn regressor as a part to be fitted many times: what it takes, and its seeds.
 
 The regressor a user hands over is never fitted itself; every fit is of a clone.
 """
@@ -6,7 +6,6 @@ The regressor a user hands over is never fitted itself; every fit is of a clone.
 from __future__ import annotations
 
 import inspect
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from plr.errors import ParameterError
-from plr.learners.trees import LIGHTGBM, lightgbm_threads
 
 __all__ = [
     "check_regressor",
-    "predictions",
     "seeded_clone",
     "tags_of",
     "takes_missing",
-    "turn_of",
     "weight_parameter",
 ]
 
@@ -96,7 +92,8 @@ def weight_parameter(regressor: Any) -> str | None:
         return "sample_weight"
     parts = _parts(regressor)
     handed_on = {weight_parameter(part) for part in parts}
-    if len(handed_on) != 1 or not _takes_any_parameter(regressor):
+    taken = inspect.signature(regressor.fit).parameters.values()
+    if len(handed_on) != 1 or all(parameter.kind is not inspect.Parameter.VAR_KEYWORD for parameter in taken):
         return None
     name = handed_on.pop()
     # Ensembles of named models hand on nothing but plain weights.
@@ -114,54 +111,18 @@ def _parts(regressor: Any) -> list[Any]:
     return [part for part in (*values, *named) if hasattr(part, "fit") and hasattr(type(part), "predict")]
 
 
-def _takes_any_parameter(regressor: Any) -> bool:
-    return any(
-        parameter.kind is inspect.Parameter.VAR_KEYWORD
-        for parameter in inspect.signature(regressor.fit).parameters.values()
-    )
-
-
 def seeded_clone(regressor: Any, random: np.random.Generator) -> Any:
     """Return an unfitted clone in which every ``random_state`` that was left open is set, those of splitters too."""
     copy = clone(regressor)
-    parameters = copy.get_params(deep=True)
     open_seeds = sorted(
         name
-        for name, value in parameters.items()
+        for name, value in copy.get_params(deep=True).items()
         if value is None and (name == "random_state" or name.endswith("__random_state"))
     )
     seeds = random.integers(_LARGEST_SEED, size=len(open_seeds))
-    if open_seeds:
-        copy.set_params(**{name: int(seed) for name, seed in zip(open_seeds, seeds, strict=True)})
+    copy.set_params(**{name: int(seed) for name, seed in zip(open_seeds, seeds, strict=True)})
     for _, value in sorted(copy.get_params(deep=True).items()):
         # A splitter is no estimator: its parameters are not among these, and the clone has a copy of its own.
         if hasattr(value, "split") and getattr(value, "random_state", 0) is None:
             value.random_state = int(random.integers(_LARGEST_SEED))
     return copy
-
-
-def turn_of(regressor: Any) -> AbstractContextManager[None]:
-    """Wait for the turn of a regressor that uses LightGBM; others need none."""
-    threads = lightgbm_threads(regressor)
-    return nullcontext() if threads == 0 else LIGHTGBM.work(threads)
-
-
-def predictions(regressor: Any, X: Any, rows: int) -> Floats:
-    """Return the regressor's predictions for X, which has so many rows, as one number per row."""
-    if rows == 0:
-        # Which scikit-learn's refuse to predict.
-        return np.empty(0)
-    with turn_of(regressor):
-        found = regressor.predict(X)
-    try:
-        values = np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"{type(regressor).__name__} predicted something that is no number: {error}.") from error
-    if values.shape == (rows, 1):
-        return values[:, 0]
-    if values.shape != (rows,):
-        raise ParameterError(
-            f"{type(regressor).__name__} predicted an array of shape {values.shape} for {rows} rows; expected "
-            f"({rows},), one number per row."
-        )
-    return values

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from plr.candidates import CandidateSets
 from plr.contracts import Learner, Task
 from plr.errors import ParameterError
 from plr.preprocessing.features import learn_columns
@@ -50,8 +49,22 @@ def first_weights(start: Any, task: Task, cv: object, learner: Learner) -> Float
     if learner.takes == "rows":
         matrix, categorical = _as_matrix(task.X)
         task = replace(task, X=matrix, categorical=categorical)
+    S, name = task.S, type(start).__name__
     given = start.weights(replace(task, validation=None, callback=None, start=None), cv)
-    return _checked(given, task.S, type(start).__name__)
+    weights = np.array(given, dtype=np.float64)
+    if weights.shape != S.values.shape:
+        raise ParameterError(
+            f"The start {name} gave weights of shape {weights.shape} for {S.values.size} candidates; give one each."
+        )
+    sums = np.add.reduceat(weights, S.offsets[:-1])
+    wrong = ~(np.abs(sums - 1.0) <= 1e-6) | np.logical_or.reduceat(~(weights >= 0.0), S.offsets[:-1])
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ParameterError(
+            f"The start {name} gave row {row} the weights {weights[S.offsets[row] : S.offsets[row + 1]]}; they must be "
+            f"at least 0 and sum to 1."
+        )
+    return weights
 
 
 def _as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
@@ -59,8 +72,7 @@ def _as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
     columns = learn_columns(X)
     if columns is not None:
         return columns.encode(X), columns.categorical
-    given = X
-    if sparse.issparse(given):
+    if sparse.issparse(X):
         if X.shape[0] * X.shape[1] > _MOST_ENTRIES:
             raise ParameterError(
                 f"The density start needs X in full, and this sparse matrix of shape {X.shape} is too large for that. "
@@ -77,20 +89,3 @@ def _as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
             f"Use start=None, or a start of your own whose weights(task, cv) looks at features it can read."
         )
     return matrix, ()
-
-
-def _checked(given: Any, S: CandidateSets, name: str) -> Floats:
-    weights = np.array(given, dtype=np.float64)
-    if weights.shape != S.values.shape:
-        raise ParameterError(
-            f"The start {name} gave weights of shape {weights.shape} for {S.values.size} candidates; give one each."
-        )
-    sums = np.add.reduceat(weights, S.offsets[:-1])
-    wrong = ~(np.abs(sums - 1.0) <= 1e-6) | np.logical_or.reduceat(~(weights >= 0.0), S.offsets[:-1])
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise ParameterError(
-            f"The start {name} gave row {row} the weights {weights[S.offsets[row] : S.offsets[row + 1]]}; they must be "
-            f"at least 0 and sum to 1."
-        )
-    return weights

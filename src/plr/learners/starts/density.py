@@ -59,7 +59,4 @@ class DensityStart(Start):
         """Return the first weights of all candidates."""
         from plr.densities.mixture import estimate
 
-        models = choose_models(self.models, len(task.S))
-        if (task.S.sizes == 1).all():
-            return np.ones(len(task.S))
-        return estimate(task, cv, models).weights
+        return estimate(task, cv, choose_models(self.models, len(task.S))).weights

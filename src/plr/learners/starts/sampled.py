@@ -51,8 +51,6 @@ class SampledStart(Start):
 
     def weights(self, task: Task, cv: object) -> Floats:
         """Return the first weights of all candidates."""
-        if (task.S.sizes == 1).all():
-            return np.ones(len(task.S))
         process = GaussianProcess() if self.process is None else clone(self.process)
         # Draws have a noise of their own; whatever the learner goes by, they are what it begins with.
         given = task.rule.weighting
