@@ -25,7 +25,7 @@ from plr.weighting.base import Weighting
 from plr.weighting.false_labels import FalseLabelDensity
 from plr.weighting.rule import NOTHING, Rule
 
-__all__ = ["Fitted", "Learner", "Report", "Task", "lists_rows"]
+__all__ = ["Fitted", "Learner", "Report", "Start", "Task", "lists_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -226,6 +226,25 @@ class Learner(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.takes_missing
         return tags
+
+
+class Start(BaseEstimator):
+    """Base of the starts. One of your own is anything with this method."""
+
+    trust: float = 0.0
+    """The power of the weights that the learner's priors are multiplied by."""
+
+    def weights(self, task: Task, cv: object) -> Floats:
+        """Return one weight per candidate, flat; those of a row sum to one.
+
+        Parameters
+        ----------
+        task : Task
+            Its ``X`` is a float64 matrix, in which ``task.categorical`` columns are category codes and NaN is missing.
+        cv : int, scikit-learn splitter or iterable of (train, test)
+            The folds. A row's weights must be made without its fold, and without the other rows of its group.
+        """
+        raise NotImplementedError
 
 
 def lists_rows(cv: object) -> bool:

@@ -22,7 +22,7 @@ from plr.weighting.rule import thread_count
 if TYPE_CHECKING:
     import lightgbm
 
-    from plr.learners.boosting_objective import Metric, Objective
+    from plr.learners.objectives import Metric, Objective
 
 __all__ = ["Boosting", "FittedBoosting"]
 
@@ -184,7 +184,7 @@ class Boosting(Learner):
 
     def fit(self, task: Task) -> FittedBoosting:
         """Grow trees on the task."""
-        from plr.learners.boosting_objective import MONITORS, Metric, Objective
+        from plr.learners.objectives import MONITORS, Metric, Objective
 
         most = check_integer("trees", self.trees, low=1)
         patience = None if self.patience is None else check_integer("patience", self.patience, low=1)

@@ -175,6 +175,7 @@ class Committee(Learner):
         """Fit both models to the task, or the Gaussian process alone where it has few rows."""
         effort = EFFORTS[check_choice("effort", self.effort, EFFORTS)]
         check_folds(self.cv)
+        self.check_weighting(task.rule.weighting)
         if not isinstance(task.rule.loss, Squared):
             raise ParameterError("Committee has the squared loss only; for others there are mlp and boosting.")
         if task.validation is not None:

@@ -19,7 +19,7 @@ from plr.weighting.rule import thread_count
 if TYPE_CHECKING:
     import lightgbm
 
-    from plr.learners.boosting_objective import Round
+    from plr.learners.objectives import Round
 
 __all__ = ["LIGHTGBM", "Trees", "join_params", "lightgbm_threads", "worthwhile_threads"]
 

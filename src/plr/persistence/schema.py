@@ -88,7 +88,7 @@ KINDS = {
     "network": "plr.network.network:Network",
     "mlp": "plr.learners.mlp:FittedNetwork",
     "boosting": "plr.learners.boosting:FittedBoosting",
-    "kernel": "plr.learners.gaussian_process.kernel:Kernel",
+    "kernel": "plr.learners.gaussian_process.chain:Kernel",
     "chain": "plr.learners.gaussian_process.chain:Chain",
     "gaussian process": "plr.learners.gaussian_process.learner:FittedGaussianProcess",
     "fitted regressor": "plr.learners.refit.fits:FittedRegressor",

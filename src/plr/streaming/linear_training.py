@@ -17,8 +17,7 @@ from plr._codes import MISSING, SCALE
 from plr.candidates import CandidateSets
 from plr.contracts import Report, Task
 from plr.errors import ConvergenceWarning, DivergenceError
-from plr.learners.least_squares import pseudo_inverse
-from plr.learners.linear import solve
+from plr.learners.linear import pseudo_inverse, solve
 from plr.preprocessing.scaling import label_scale
 from plr.streaming.ahead import ahead
 from plr.streaming.shuffled import EncodedRows, ShuffledCopy

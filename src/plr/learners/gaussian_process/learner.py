@@ -149,6 +149,7 @@ class GaussianProcess(Learner):
 
     def fit(self, task: Task) -> FittedGaussianProcess:
         """Run the chains."""
+        self.check_weighting(task.rule.weighting)
         if not isinstance(task.rule.loss, Squared):
             raise ParameterError("GaussianProcess has the squared loss only; for others there are mlp and boosting.")
         if task.validation is not None:

@@ -17,8 +17,7 @@ from plr._parameters import check_choice, check_integer, check_number
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import DivergenceError, ParameterError
 from plr.folds import Folds, check_folds, features_of, make_folds, predict_folds
-from plr.learners.refit.fits import FittedRegressor, WeightedFits
-from plr.learners.refit.regressors import check_regressor, tags_of, takes_missing
+from plr.learners.refit.fits import FittedRegressor, WeightedFits, check_regressor, tags_of, takes_missing
 from plr.learners.refit.row_scale import RowScale, fit_relative_scales, fit_row_scale, weighted_loss
 from plr.noise import in_row_units
 from plr.preprocessing.scaling import label_scale

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.contracts import Task
+from plr.contracts import Start, Task
 from plr.densities import FEW_ROWS, choose_models
-from plr.learners.starts.base import Start
 
 __all__ = ["DensityStart"]
 

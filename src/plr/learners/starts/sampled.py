@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from plr.contracts import Task
+from plr.contracts import Start, Task
 from plr.folds import out_of_fold
 from plr.learners.gaussian_process import GaussianProcess
-from plr.learners.starts.base import Start
 from plr.learners.starts.density import DensityStart
 from plr.losses import Squared
 from plr.noise import fit_noise
