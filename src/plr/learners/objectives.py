@@ -194,9 +194,9 @@ class Metric:
 
     def score(self, prediction: Floats, state: Floats | None = None) -> float:
         """Return the mean over rows; with ``state``, the loss is taken at a noise scale learned elsewhere."""
-        given = state is not None and self._monitor == "loss"
-        found = self._rule.evaluate(prediction, self._S, state if given else self._state, self._log_q)
-        if self._rule.learns_scale and not given:
+        learned = self._state if state is None or self._monitor == "evidence" else state
+        found = self._rule.evaluate(prediction, self._S, learned, self._log_q)
+        if self._rule.learns_scale and learned is self._state:
             self._state = self._rule.update_scale(prediction, self._S, self._state, found.weights, self._weight)
         rows = found.loss
         if self._monitor == "evidence":
