@@ -310,11 +310,7 @@ def _covered(
     error = np.sqrt(np.divide(spread * lost, (spread - lost) * rows, out=np.zeros_like(spread), where=spread > lost))
     covered = np.clip(np.maximum.accumulate(share - error), 0.0, 1.0)
     covered[-1] = 1.0
-    return _fewer(distances, covered)
-
-
-def _fewer(distances: Floats, covered: Floats) -> tuple[Floats, Floats]:
-    """Leave out steps that add nothing, and of very many all but some; what is left out counts as farther away."""
+    # Steps that add nothing are left out, and of very many all but some; what is left out counts as farther away.
     last = np.flatnonzero(np.append(True, np.diff(covered) > 0))
     if len(last) > _MOST_KEPT:
         last = last[np.flatnonzero(np.append(np.diff((covered[last] * _MOST_KEPT).astype(np.int64)) > 0, True))]

@@ -91,25 +91,20 @@ def resolve_parts(
     if found is not learner and found.has_folds:
         found.set_params(cv=cv)
     if effort is not None:
-        if found is learner or not found.has_effort:
-            raise _unused_effort(effort, found, auto)
+        if not found.has_effort:
+            reason = ", which auto is with validation rows or a loss other than the squared" if auto else ""
+            raise ParameterError(
+                f"{{parameter}} {effort!r} is for the committee, and the learner is {type(found).__name__}{reason}; "
+                f"leave it out, and set parameters of the learner instead.",
+                parameter="effort",
+                value=effort,
+            )
+        if found is learner:
+            raise ParameterError(
+                f"{{parameter}} {effort!r} does not apply to a Committee of your own, which has its own; give "
+                f"Committee(effort={effort!r}) and leave the regressor's out, or learner='committee'.",
+                parameter="effort",
+                value=effort,
+            )
         found.set_params(effort=effort)
     return found, Posterior() if auto_weighting else get_weighting(weighting), pointwise
-
-
-def _unused_effort(effort: str, learner: Learner, chosen: bool) -> ParameterError:
-    """Make the error for an effort without effect; ``chosen`` says whether "auto" chose the learner."""
-    if learner.has_effort:
-        return ParameterError(
-            f"{{parameter}} {effort!r} does not apply to a Committee of your own, which has its own; give "
-            f"Committee(effort={effort!r}) and leave the regressor's out, or learner='committee'.",
-            parameter="effort",
-            value=effort,
-        )
-    reason = ", which auto is with validation rows or a loss other than the squared" if chosen else ""
-    return ParameterError(
-        f"{{parameter}} {effort!r} is for the committee, and the learner is {type(learner).__name__}{reason}; leave it "
-        f"out, and set parameters of the learner instead.",
-        parameter="effort",
-        value=effort,
-    )

@@ -12,8 +12,8 @@ from sklearn.model_selection import KFold
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import FewRowsWarning, ParameterError
-from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Task
-from plr.learners.committee import EFFORTS, FittedCommittee, _informed, boosted_trees
+from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Refit, Task
+from plr.learners.committee import EFFORTS, FittedCommittee, boosted_trees
 from plr.losses import Absolute, Squared
 from plr.weighting import Posterior, Rule, get_weighting
 
@@ -268,16 +268,22 @@ def test_noise_and_false_labels_are_held_against_each_other_in_one_unit():
     assert_allclose(scaled.predict(X) / 2.0**12, plain.predict(X), rtol=1e-6)
 
 
-def test_trees_begin_with_the_draws_and_keep_their_root_as_a_prior():
-    S = CandidateSets.from_lists([[1.0, 2.0], [3.0, 4.0, 5.0]], prior=[[0.5, 0.5], [0.0, 0.5, 0.5]])
-    weights = np.array([0.8, 0.2, 0.0, 0.36, 0.64])
-    told = _informed(Task(np.zeros((2, 1)), S, Rule(Posterior(missing_truth=0.1), Squared())), weights)
-    assert_array_equal(told.start, weights)
-    assert_allclose(told.S.prior, [2 / 3, 1 / 3, 0.0, 3 / 7, 4 / 7])
-    assert (told.rule.weighting.noise, told.rule.weighting.missing_truth) == ("gaussian", 0.1)
-    # Under other weightings nothing was drawn.
-    plain = Task(np.zeros((2, 1)), S, Rule(get_weighting("progressive"), Squared()))
-    assert _informed(plain, weights) is plain
+@pytest.mark.parametrize("drawn", [True, False])
+def test_trees_begin_with_the_draws_and_keep_their_root_as_a_prior(monkeypatch, drawn):
+    X, _, S, _ = made_up(60)
+    seen, original = [], Refit.fit
+    monkeypatch.setattr(Refit, "fit", lambda self, task: seen.append(task) or original(self, task))
+    weighting = Posterior(missing_truth=0.1) if drawn else get_weighting("progressive")
+    weights = fit(X, S, rule=Rule(weighting, Squared())).process.weights
+    (told,) = seen
+    if drawn:
+        assert_array_equal(told.start, weights)
+        roots = np.sqrt(np.maximum(weights, 1e-3))
+        assert_allclose(told.S.prior, roots / np.add.reduceat(roots, S.offsets[:-1])[S.row_index])
+        assert (told.rule.weighting.noise, told.rule.weighting.missing_truth) == ("gaussian", 0.1)
+    else:
+        # Under other weightings nothing was drawn.
+        assert (told.rule.weighting, told.start, told.S.prior) == (weighting, None, None)
 
 
 def test_priors_of_zero_are_never_believed():

@@ -234,8 +234,14 @@ class Committee(Learner):
             # The process has seen some of the rows only.
             X, S = process.encoding.apply(task.X), rescaled(task.S, target)
         log_q = None if task.log_q is None else task.scaled_log_q(target)
-        scaled = replace(task, X=X, S=S, log_q=log_q, categorical=(), names=(), preprocessing=None)
-        task = _informed(scaled, process.weights)
+        rule, start = task.rule, task.start
+        if rule.learns_scale:
+            # Trees fitted to means of candidates want weights that fall off as the squared loss does.
+            rule = Rule(clone(rule.weighting).set_params(noise="gaussian"), rule.loss)
+            S, start = trusted(S, process.weights, _TRUST), process.weights
+        task = replace(
+            task, X=X, S=S, rule=rule, start=start, log_q=log_q, categorical=(), names=(), preprocessing=None
+        )
         learner = Refit(
             boosted_trees(X.shape[1]),
             cv=self.cv,
@@ -296,12 +302,3 @@ def boosted_trees(columns: int = 1) -> Any:
         n_jobs=1,
         verbosity=-1,
     )
-
-
-def _informed(task: Task, weights: Floats) -> Task:
-    """Return the task as the trees see it: the process's weights to begin with, and as a prior."""
-    if not task.rule.learns_scale:
-        return task
-    # Trees fitted to means of candidates want weights that fall off as the squared loss does.
-    rule = Rule(clone(task.rule.weighting).set_params(noise="gaussian"), task.rule.loss)
-    return replace(task, rule=rule, S=trusted(task.S, weights, _TRUST), start=weights)
