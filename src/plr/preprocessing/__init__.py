@@ -62,7 +62,7 @@ class Preprocessing:
     @cached_property
     def sets(self) -> CandidateSets:
         """The scaled candidate sets."""
-        return rescaled(self.S, self.target)
+        return rescaled(self.S, self.target) if self.scale_target else self.S
 
     @cached_property
     def robust(self) -> tuple[Affine, CandidateSets]:
