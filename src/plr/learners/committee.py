@@ -229,8 +229,9 @@ class Committee(Learner):
     def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[FittedRefit, Floats]:
         """Fit the trees to encoded features and scaled labels; also return their out-of-fold predictions."""
         prepared, target = task.preprocess(), process.target
-        X, S = prepared.features, prepared.robust[1]
-        if process.encoding is not prepared.encoding:
+        if process.encoding is prepared.encoding:
+            X, S = prepared.features, prepared.robust[1]
+        else:
             # The process has seen some of the rows only.
             X, S = process.encoding.apply(task.X), rescaled(task.S, target)
         log_q = None if task.log_q is None else task.scaled_log_q(target)
