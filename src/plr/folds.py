@@ -131,9 +131,29 @@ def make_folds(task: Task, cv: object) -> Folds:
     Every row is in one test part, and no row without weight in a training part. A number of folds divides the rows
     that have weight, so that the others have no part in what is learned.
     """
+    rows, groups = len(task.S), task.groups
+    if not isinstance(cv, Integral):
+        return _given_folds(task, cv)
+    counts = np.ones(rows, dtype=bool) if task.sample_weight is None else task.sample_weight > 0
+    heavy = np.flatnonzero(counts)
+    parts = min(int(cv), len(heavy) if groups is None else len(np.unique(groups[heavy])))
+    if parts < 2:
+        # One row, or one group: nothing is left to learn from without it.
+        return []
+    # Rows without weight are predicted with the first fold, or with their group.
+    fold_of = np.zeros(rows, dtype=np.int64)
+    if groups is None:
+        split = KFold(parts, shuffle=True, random_state=task.seed).split(heavy)
+    else:
+        split = GroupKFold(parts).split(heavy, groups=groups[heavy])
+    for fold, (_, test) in enumerate(split):
+        fold_of[heavy[test] if groups is None else np.isin(groups, groups[heavy[test]])] = fold
+    return [(np.flatnonzero(counts & (fold_of != fold)), np.flatnonzero(fold_of == fold)) for fold in range(parts)]
+
+
+def _given_folds(task: Task, cv: Any) -> Folds:
+    """Return the folds of a splitter, or those that are listed, checked."""
     rows = len(task.S)
-    if isinstance(cv, Integral):
-        return _equal_folds(task, int(cv))
     try:
         given = [(train, test) for train, test in check_cv(cv).split(np.empty((rows, 0)), groups=task.groups)]
     except (TypeError, ValueError) as error:
@@ -178,25 +198,6 @@ def _row_numbers(part: Any, rows: int, what: str) -> Rows:
     if wrong.size:
         raise ParameterError(f"The {what} in cv names row {wrong[0]}; there are the rows 0 to {rows - 1}.")
     return found.astype(np.int64)
-
-
-def _equal_folds(task: Task, parts: int) -> Folds:
-    rows, groups = len(task.S), task.groups
-    counts = np.ones(rows, dtype=bool) if task.sample_weight is None else task.sample_weight > 0
-    heavy = np.flatnonzero(counts)
-    parts = min(parts, len(heavy) if groups is None else len(np.unique(groups[heavy])))
-    if parts < 2:
-        # One row, or one group: nothing is left to learn from without it.
-        return []
-    # Rows without weight are predicted with the first fold, or with their group.
-    fold_of = np.zeros(rows, dtype=np.int64)
-    if groups is None:
-        split = KFold(parts, shuffle=True, random_state=task.seed).split(heavy)
-    else:
-        split = GroupKFold(parts).split(heavy, groups=groups[heavy])
-    for fold, (_, test) in enumerate(split):
-        fold_of[heavy[test] if groups is None else np.isin(groups, groups[heavy[test]])] = fold
-    return [(np.flatnonzero(counts & (fold_of != fold)), np.flatnonzero(fold_of == fold)) for fold in range(parts)]
 
 
 def average_folds(folds: Folds, parts: Iterable[Floats], rows: int) -> Floats:

@@ -258,7 +258,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             labels,
             task.rule,
         )
-        probabilities = noise.probabilities(prediction, S, threads, model.predict_scale(X), labels.sets)
+        relative = None if model.relative_scale is None else model.predict_scale(X)
+        probabilities = noise.probabilities(prediction, S, threads, relative, labels.sets)
         diagnosis = diagnose_fit(task, prediction, probabilities)
         recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
         self._take_parts(learner, weighting, loss, model, noise, diagnosis, **recorded)

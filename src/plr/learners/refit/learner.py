@@ -20,7 +20,7 @@ from plr.folds import Folds, check_folds, features_of, make_folds, predict_folds
 from plr.learners.refit.fits import FittedRegressor, WeightedFits, check_regressor, tags_of, takes_missing
 from plr.learners.refit.row_scale import RowScale, fit_relative_scales, fit_row_scale, weighted_loss
 from plr.noise import in_row_units
-from plr.preprocessing.scaling import label_scale
+from plr.preprocessing.scaling import learn_target
 
 __all__ = ["FittedRefit", "Refit"]
 
@@ -232,7 +232,7 @@ class _Rounds:
         prepared = task.preprocess(scale_target=scale_target)
         self._target, self._S = prepared.target, prepared.sets
         self._log_q = task.scaled_log_q(self._target)
-        self._state = task.rule.initial_state(label_scale(self._S, task.sample_weight))
+        self._state = task.rule.initial_state(float(learn_target(self._S, task.sample_weight).scale))
         # A copy: kernels are compiled for weights that can be written to.
         self.weights: Floats = np.array(task.S.prior_or_uniform if task.start is None else task.start)
         self.movement: list[float] = []
