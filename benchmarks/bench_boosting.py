@@ -24,7 +24,7 @@ import numpy as np
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.learners import Boosting
-from plr.learners.boosting_objective import Objective
+from plr.learners.objectives import Objective
 from plr.losses import Squared
 from plr.noise import fit_noise
 from plr.preprocessing.scaling import rescaled

@@ -20,6 +20,8 @@ def calls():
     X = np.random.default_rng(0).uniform(size=(60, 2))
     S = make_candidates(X @ [3.0, 1.0], 3, random_state=0).to_lists()
     model = PartialLabelRegressor(effort="low", random_state=0)
+    # Modules are imported and kernels compiled before anything is counted.
+    model.fit(X, S).identify()
     return {
         "fit": traced(lambda: model.fit(X, S)),
         "predict": traced(lambda: model.predict(X)),
@@ -32,6 +34,10 @@ def test_sets_are_validated_when_they_are_read_and_never_again(calls):
     assert [calls[name]["sets validated"] for name in calls] == [1, 0, 0, 1]
 
 
+def test_labels_are_scaled_once(calls):
+    assert [calls[name]["labels scaled"] for name in calls] == [1, 0, 1, 1]
+
+
 def test_features_are_encoded_once_for_start_and_both_members(calls):
     # In fit once more, for the prediction of the training rows.
     assert [calls[name]["features encoded"] for name in calls] == [2, 1, 0, 1]
@@ -39,6 +45,15 @@ def test_features_are_encoded_once_for_start_and_both_members(calls):
 
 def test_the_noise_is_fitted_once(calls):
     assert [calls[name]["noise fitted"] for name in calls] == [1, 0, 0, 0]
+
+
+def test_a_call_passes_through_few_functions(calls):
+    most = {"fit": 238, "predict": 24, "identify()": 32, "identify(X, S)": 69}
+    assert {name: calls[name]["functions"] for name in most if calls[name]["functions"] > most[name]} == {}
+
+
+def test_a_rule_is_made_for_each_of_fit_trees_shares_and_diagnosis(calls):
+    assert calls["fit"]["rules made"] == 4
 
 
 def test_nothing_is_resolved_or_compiled_for_a_prediction(calls, monkeypatch):

@@ -298,7 +298,8 @@ def _members(model: PartialLabelRegressor, X_test: NDArray[np.float32]) -> dict[
     """Return what each member of the committee predicts by itself."""
     fitted = model.model_
     rows = fitted.encoding.apply(np.asarray(X_test, dtype=np.float64))
-    return {"process": fitted.process.predict(rows), "trees": fitted.trees.predict(rows), "share": fitted.share}
+    smooth, stepped = fitted.process.predict_encoded(rows), fitted.process.target.undo(fitted.trees.predict(rows))
+    return {"process": smooth, "trees": stepped, "share": fitted.share}
 
 
 def run_default_supervised(

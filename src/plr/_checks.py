@@ -62,8 +62,11 @@ def _check_rows(estimator: Any, X: Any, learner: Learner, reset: bool) -> Any:
     """Check arrays of numbers, and hand on everything else as it is: what is wrong with it, the model will say."""
     if not hasattr(X, "__len__") and not hasattr(X, "shape") and not hasattr(X, "__array__"):
         raise FeatureTypeError(f"X must have rows, as an array, a frame or a list has; got {type(X).__name__}.")
-    if not (isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X) or _is_table_or_tensor(X)):
-        X = np.asarray(X) if hasattr(X, "__array__") else X
+    is_table = (
+        hasattr(X, "iloc") or hasattr(X, "columns") or type(X).__module__.partition(".")[0] in ("polars", "torch")
+    )
+    if hasattr(X, "__array__") and not (isinstance(X, np.ndarray) or sparse.issparse(X) or is_table):
+        X = np.asarray(X)
     if _is_numeric(X):
         if np.ndim(X) > 2:
             # Images and sequences: how long they are is the model's business.
@@ -101,10 +104,6 @@ def _own_errors(where: Callable[[], str] = str) -> Iterator[None]:
         raise FeatureError(f"{str(error).split(chr(10) + 'PartialLabelRegressor does not')[0]}{where()}") from error
 
 
-def _is_table_or_tensor(X: Any) -> bool:
-    return hasattr(X, "iloc") or hasattr(X, "columns") or type(X).__module__.partition(".")[0] in ("polars", "torch")
-
-
 def _is_numeric(X: Any) -> bool:
     """Return whether X is, or reads as, an array of numbers."""
     if sparse.issparse(X):
@@ -127,10 +126,8 @@ def _is_numeric(X: Any) -> bool:
         return False  # rows of different length
 
 
-def check_validation(estimator: Any, validation: object, learner: Learner) -> tuple[Any, CandidateSets] | None:
+def check_validation(estimator: Any, validation: object, learner: Learner) -> tuple[Any, CandidateSets]:
     """Return validation rows as the learner takes them, by the columns that the estimator has recorded."""
-    if validation is None:
-        return None
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise ParameterError("validation must be a pair (X, S) of rows and their candidate sets.")
     X = check_features(estimator, validation[0], learner, reset=False)
@@ -140,10 +137,8 @@ def check_validation(estimator: Any, validation: object, learner: Learner) -> tu
     return X, S
 
 
-def check_groups(groups: Any, rows: int) -> NDArray[Any] | None:
-    """Return one group per row, or None."""
-    if groups is None:
-        return None
+def check_groups(groups: Any, rows: int) -> NDArray[Any]:
+    """Return one group per row."""
     check_readable(groups, ParameterError, "groups")
     given = np.asarray(groups)
     if given.shape != (rows,):

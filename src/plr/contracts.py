@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,14 @@ from plr.weighting.base import Weighting
 from plr.weighting.false_labels import FalseLabelDensity
 from plr.weighting.rule import NOTHING, Rule
 
-__all__ = ["START_SHARE", "Fitted", "Learner", "Report", "Task", "lists_rows"]
+__all__ = ["START_SHARE", "Fitted", "Learner", "Report", "Start", "Task", "lists_rows"]
 
 Floats = NDArray[np.float64]
 
 START_SHARE = 3
 """One in so many epochs, the first ones, trains on the weights of a start, where there is one; so it is with trees."""
+
+_nothing = partial(np.empty, 0)
 
 
 @dataclass(frozen=True)
@@ -87,26 +90,27 @@ class Task:
     def preprocess(self, scale_features: bool = True, scale_target: bool = True) -> Preprocessing:
         """Return features encoded and labels scaled: what is known already of these rows, or else made now."""
         known = self.preprocessing
-        if known is not None and known.X is self.X and scale_features and scale_target:
-            return known.with_sets(self.S)
+        if known is not None and known.X is self.X and known.S is self.S and scale_features and scale_target:
+            return known
         return Preprocessing(self.X, self.S, self.categorical, self.sample_weight, scale_features, scale_target)
-
-    def preprocessed(self) -> Task:
-        """Return the task with its preprocessing, for all that is fitted to the same rows."""
-        return replace(self, preprocessing=self.preprocess())
 
     @property
     def counted_rows(self) -> int:
         """How many rows have weight."""
         return len(self.S) if self.sample_weight is None else int(np.count_nonzero(self.sample_weight))
 
-    def with_density(self) -> Task:
-        """Return the task with the density of false labels that its weighting asks for.
+    def prepared(self) -> Task:
+        """Return the task with its preprocessing and the density of false labels that its weighting asks for.
 
-        It is estimated from the candidates where it is to be, by the start's weights where there is a start.
+        The density is estimated from the candidates where it is to be, by the start's weights where there is a start.
         """
+        preprocessing = self.preprocess()
+        # Labels that float64 cannot hold are refused here, before anything is fitted.
+        _ = preprocessing.target
         found = self.rule.weighting.density(self.S, self.start, self.sample_weight)
-        return self if found is None else replace(self, false_labels=found, log_q=found.log(self.S.values))
+        if found is None:
+            return replace(self, preprocessing=preprocessing)
+        return replace(self, preprocessing=preprocessing, false_labels=found, log_q=found.log(self.S.values))
 
     def scaled_log_q(self, target: Affine) -> Floats:
         """Return the log density of false labels at each candidate, per unit of scaled labels; empty where uniform."""
@@ -132,10 +136,10 @@ class Report:
 
     rounds: int
     loss: Floats = field(metadata=WITH_GAPS)
-    noise_scale: Floats = field(default_factory=lambda: np.empty(0), metadata=WITH_GAPS)
-    validation: Floats = field(default_factory=lambda: np.empty(0), metadata=WITH_GAPS)
+    noise_scale: Floats = field(default_factory=_nothing, metadata=WITH_GAPS)
+    validation: Floats = field(default_factory=_nothing, metadata=WITH_GAPS)
     best_round: int | None = None
-    movement: Floats = field(default_factory=lambda: np.empty(0), metadata=WITH_GAPS)
+    movement: Floats = field(default_factory=_nothing, metadata=WITH_GAPS)
 
 
 class Fitted:
@@ -229,6 +233,25 @@ class Learner(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.takes_missing
         return tags
+
+
+class Start(BaseEstimator):
+    """Base of the starts. One of your own is anything with this method."""
+
+    trust: float = 0.0
+    """The power of the weights that the learner's priors are multiplied by."""
+
+    def weights(self, task: Task, cv: object) -> Floats:
+        """Return one weight per candidate, flat; those of a row sum to one.
+
+        Parameters
+        ----------
+        task : Task
+            Its ``X`` is a float64 matrix, in which ``task.categorical`` columns are category codes and NaN is missing.
+        cv : int, scikit-learn splitter or iterable of (train, test)
+            The folds. A row's weights must be made without its fold, and without the other rows of its group.
+        """
+        raise NotImplementedError
 
 
 def lists_rows(cv: object) -> bool:

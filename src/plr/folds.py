@@ -22,7 +22,6 @@ __all__ = [
     "Folds",
     "average_folds",
     "check_folds",
-    "columns_of",
     "cross_fit",
     "features_of",
     "make_folds",
@@ -132,9 +131,29 @@ def make_folds(task: Task, cv: object) -> Folds:
     Every row is in one test part, and no row without weight in a training part. A number of folds divides the rows
     that have weight, so that the others have no part in what is learned.
     """
+    rows, groups = len(task.S), task.groups
+    if not isinstance(cv, Integral):
+        return _given_folds(task, cv)
+    counts = np.ones(rows, dtype=bool) if task.sample_weight is None else task.sample_weight > 0
+    heavy = np.flatnonzero(counts)
+    parts = min(int(cv), len(heavy) if groups is None else len(np.unique(groups[heavy])))
+    if parts < 2:
+        # One row, or one group: nothing is left to learn from without it.
+        return []
+    # Rows without weight are predicted with the first fold, or with their group.
+    fold_of = np.zeros(rows, dtype=np.int64)
+    if groups is None:
+        split = KFold(parts, shuffle=True, random_state=task.seed).split(heavy)
+    else:
+        split = GroupKFold(parts).split(heavy, groups=groups[heavy])
+    for fold, (_, test) in enumerate(split):
+        fold_of[heavy[test] if groups is None else np.isin(groups, groups[heavy[test]])] = fold
+    return [(np.flatnonzero(counts & (fold_of != fold)), np.flatnonzero(fold_of == fold)) for fold in range(parts)]
+
+
+def _given_folds(task: Task, cv: Any) -> Folds:
+    """Return the folds of a splitter, or those that are listed, checked."""
     rows = len(task.S)
-    if isinstance(cv, Integral):
-        return _equal_folds(task, int(cv))
     try:
         given = [(train, test) for train, test in check_cv(cv).split(np.empty((rows, 0)), groups=task.groups)]
     except (TypeError, ValueError) as error:
@@ -181,25 +200,6 @@ def _row_numbers(part: Any, rows: int, what: str) -> Rows:
     return found.astype(np.int64)
 
 
-def _equal_folds(task: Task, parts: int) -> Folds:
-    rows, groups = len(task.S), task.groups
-    counts = np.ones(rows, dtype=bool) if task.sample_weight is None else task.sample_weight > 0
-    heavy = np.flatnonzero(counts)
-    parts = min(parts, len(heavy) if groups is None else len(np.unique(groups[heavy])))
-    if parts < 2:
-        # One row, or one group: nothing is left to learn from without it.
-        return []
-    # Rows without weight are predicted with the first fold, or with their group.
-    fold_of = np.zeros(rows, dtype=np.int64)
-    if groups is None:
-        split = KFold(parts, shuffle=True, random_state=task.seed).split(heavy)
-    else:
-        split = GroupKFold(parts).split(heavy, groups=groups[heavy])
-    for fold, (_, test) in enumerate(split):
-        fold_of[heavy[test] if groups is None else np.isin(groups, groups[heavy[test]])] = fold
-    return [(np.flatnonzero(counts & (fold_of != fold)), np.flatnonzero(fold_of == fold)) for fold in range(parts)]
-
-
 def average_folds(folds: Folds, parts: Iterable[Floats], rows: int) -> Floats:
     """Put together what was found for the test rows of each fold; a row in several gets the mean."""
     found = list(parts)
@@ -220,11 +220,6 @@ def predict_folds(
     return average_folds(folds, found, rows)
 
 
-def columns_of(X: Any, columns: Rows) -> Any:
-    """Return some columns of features of any kind."""
-    return _safe_indexing(X, columns, axis=1)
-
-
 def cross_fit(
     learner: Learner, task: Task, folds: Folds, fit: Callable[[Task], Fitted]
 ) -> tuple[Floats, Floats | None]:
@@ -235,20 +230,18 @@ def cross_fit(
     # Where X says how rows relate to each other, leaving out rows leaves out columns.
     pairwise = get_tags(learner).input_tags.pairwise
 
-    def run(fold: int, train: Rows, test: Rows) -> tuple[Floats, Floats | None]:
+    def run(fold: int, train: Rows, test: Rows) -> Floats:
         part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31)
         rest = features_of(task.X, test)
         if pairwise:
-            part, rest = replace(part, X=columns_of(part.X, train)), columns_of(rest, train)
+            rest = _safe_indexing(rest, train, axis=1)
+            part = replace(part, X=_safe_indexing(part.X, train, axis=1))
         model = fit(part)
-        return model.predict(rest), model.predict_scale(rest)
+        scale = model.predict_scale(rest)
+        return np.column_stack([model.predict(rest), np.full(len(test), np.nan) if scale is None else scale])
 
-    found = Parallel(n_jobs=task.n_jobs, prefer="threads")(
-        delayed(run)(fold, train, test) for fold, (train, test) in enumerate(folds)
-    )
-    scales = [scale for _, scale in found if scale is not None]
-    prediction = average_folds(folds, [part for part, _ in found], len(task.S))
-    return prediction, average_folds(folds, scales, len(task.S)) if len(scales) == len(folds) else None
+    prediction, scale = predict_folds(folds, run, len(task.S), task.n_jobs).T
+    return prediction, None if np.isnan(scale).any() else scale
 
 
 def out_of_fold(learner: Learner, task: Task, cv: object) -> Floats:

@@ -39,7 +39,7 @@ from plr._fields import require
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
 from plr.contracts import Task
-from plr.errors import ConvergenceWarning, ParameterError
+from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
 from plr.weighting.rule import row_sums
 
 __all__ = ["METHODS", "Calibration", "check_coverage", "fit_distances", "learn_calibration"]
@@ -158,6 +158,14 @@ def learn_calibration(prediction: Floats, S: CandidateSets, task: Task, relative
     """
     unit = np.ones(len(S)) if relative is None else relative
     distances = np.abs(S.values - prediction[S.row_index]) / unit[S.row_index]
+    if not np.isfinite(distances).all():
+        row = int(S.row_index[np.flatnonzero(~np.isfinite(distances))[0]])
+        raise DivergenceError(
+            f"Without the fold of row {row}, the model predicts {prediction[row]} for it; there is no distance to its "
+            f"candidates to calibrate intervals by. Look at the features of that row.",
+            row=row,
+            value=prediction[row],
+        )
     weight = np.ones(len(S)) if task.sample_weight is None else task.sample_weight
     log_q = np.zeros(S.values.size) if task.false_labels is None else task.false_labels.log(S.values)
     missing = float(task.rule.initial_state()[MISSING]) if task.rule.may_miss else 0.0
@@ -302,11 +310,7 @@ def _covered(
     error = np.sqrt(np.divide(spread * lost, (spread - lost) * rows, out=np.zeros_like(spread), where=spread > lost))
     covered = np.clip(np.maximum.accumulate(share - error), 0.0, 1.0)
     covered[-1] = 1.0
-    return _fewer(distances, covered)
-
-
-def _fewer(distances: Floats, covered: Floats) -> tuple[Floats, Floats]:
-    """Leave out steps that add nothing, and of very many all but some; what is left out counts as farther away."""
+    # Steps that add nothing are left out, and of very many all but some; what is left out counts as farther away.
     last = np.flatnonzero(np.append(True, np.diff(covered) > 0))
     if len(last) > _MOST_KEPT:
         last = last[np.flatnonzero(np.append(np.diff((covered[last] * _MOST_KEPT).astype(np.int64)) > 0, True))]

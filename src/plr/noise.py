@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from plr._codes import MISSING, SCALE
 from plr.candidates import CandidateSets
-from plr.errors import ConvergenceWarning
+from plr.errors import ConvergenceWarning, DivergenceError
 from plr.losses import Squared
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.scaling import Affine, rescaled
@@ -33,6 +33,9 @@ Floats = NDArray[np.float64]
 # A scale settles within tens of rounds, together with a share of missing truths within hundreds.
 _ROUNDS = 1000
 _SETTLED = 1e-6
+# Distances of scaled labels, at most.
+_FARTHEST = 1e100
+_RANGE = np.finfo(float).min, np.finfo(float).max
 
 
 @dataclass(frozen=True)
@@ -64,15 +67,19 @@ class NoiseModel:
         return Rule(self.weighting, Squared())
 
     def probabilities(
-        self, prediction: Floats, S: CandidateSets, threads: int = 1, relative: Floats | None = None
+        self,
+        prediction: Floats,
+        S: CandidateSets,
+        threads: int = 1,
+        relative: Floats | None = None,
+        scaled: CandidateSets | None = None,
     ) -> Floats:
         """Return each candidate's probability of being the true one, flat; it does not depend on ``threads``.
 
         Those of a row sum to one, or to the probability that it has its truth, where that may be missing. With
-        ``relative``, each row has so many times the noise scale.
+        ``relative``, each row has so many times the noise scale. ``scaled`` are the scaled sets, where they are known.
         """
-        centre, sets, log_q = self._scaled(prediction, rescaled(S, self.target), S, relative)
-        return self._rule.evaluate(centre, sets, self._state(), log_q, threads=threads).weights
+        return self._rule.evaluate(*self._compared(prediction, S, relative, scaled), threads=threads).weights
 
     def missing_probabilities(self, probabilities: Floats, S: CandidateSets) -> Floats:
         """Return each row's probability that none of its candidates is true, from those of its candidates."""
@@ -85,24 +92,61 @@ class NoiseModel:
 
         Where a share ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
         """
-        centre, sets, log_q = self._scaled(prediction, rescaled(S, self.target), S, relative)
-        found = self._rule.evidence(centre, sets, self._state(), log_q)
+        centre, sets, state, log_q = self._compared(prediction, S, relative)
+        found = self._rule.evidence(centre, sets, state, log_q)
         return found if log_q.size else found - self.false_labels.log_uniform(self.target)
 
-    def _state(self) -> Floats:
+    def _compared(
+        self, prediction: Floats, S: CandidateSets, relative: Floats | None, scaled: CandidateSets | None = None
+    ) -> tuple[Floats, CandidateSets, Floats, Floats]:
+        """Return scaled predictions and candidates, the state of the rule, and log q where it counts."""
+        if not np.isfinite(prediction).all():
+            row = int(np.flatnonzero(~np.isfinite(prediction))[0])
+            raise DivergenceError(
+                f"The prediction for row {row} is {prediction[row]}, which no candidate can be compared with; look at "
+                f"the features of that row, and at the parameters of the model.",
+                row=row,
+                value=prediction[row],
+            )
+        # Farther away, no candidate is nearer than another, and squares would overflow.
+        centre = np.clip(self.target.apply(prediction), -_FARTHEST, _FARTHEST)
+        sets, log_q = rescaled(S, self.target) if scaled is None else scaled, NOTHING
+        if relative is not None or self.weighting.needs_density:
+            log_q = self.false_labels.log_scaled(S.values, self.target)
+        if relative is not None:
+            centre, sets, log_q = in_row_units(centre, sets, log_q, relative)
         state = self._rule.initial_state(self.scale / float(self.target.scale))
         state[MISSING] = self.missing
-        return state
+        return centre, sets, state, log_q
 
-    def _scaled(
-        self, prediction: Floats, sets: CandidateSets, S: CandidateSets, relative: Floats | None
-    ) -> tuple[Floats, CandidateSets, Floats]:
-        """Return predictions and scaled candidates as they are compared, with log q where it counts."""
-        centre = self.target.apply(prediction)
-        if relative is None and not self.weighting.needs_density:
-            return centre, sets, NOTHING
-        log_q = self.false_labels.log_scaled(S.values, self.target)
-        return (centre, sets, log_q) if relative is None else in_row_units(centre, sets, log_q, relative)
+    def _settle(
+        self,
+        centre: Floats,
+        sets: CandidateSets,
+        state: Floats,
+        log_q: Floats,
+        sample_weight: Floats | None,
+        threads: int,
+    ) -> Floats:
+        """Return the state under which the candidates are likeliest, for scaled labels."""
+        rule, found = self._rule, None
+        for _ in range(_ROUNDS):
+            found = rule.evaluate(centre, sets, state, log_q, threads=threads, out=found)
+            updated = rule.update_scale(centre, sets, state, found.weights, sample_weight, threads=threads)
+            change = np.abs(updated - state)
+            state = updated
+            if change[SCALE] <= _SETTLED * float(state[SCALE]) and change[MISSING] <= _SETTLED:
+                return state
+        also = " and the share of rows whose truth is missing" if rule.learns_missing else ""
+        advice = "give missing_truth as a number" if rule.learns_missing else "look at rows with far-off predictions"
+        moved = max(change[SCALE] / state[SCALE], change[MISSING])
+        warnings.warn(
+            f"The noise scale{also} still moved by {moved:.1g} in the last of {_ROUNDS} rounds, so that "
+            f"probabilities and scores are not final; {advice}, or give more rows.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+        return state
 
 
 def fit_noise(
@@ -114,23 +158,28 @@ def fit_noise(
     false_labels: FalseLabelDensity | None = None,
     relative: Floats | None = None,
     preprocessing: Preprocessing | None = None,
+    rule: Rule | None = None,
 ) -> NoiseModel:
     """Estimate the noise scale that makes the candidates likeliest around given predictions.
 
     Expectation-maximisation from a wide scale: weigh the candidates, take the weighted spread, repeat until it settles;
     with the share of rows whose truth is missing, where it is to be learned. Family and density of false labels are
     what a posterior ``weighting`` asks for, unless the density is given; other weightings have none, and the noise is
-    Student's. With ``relative``, each row has so many times the scale that is
-    estimated. The result does not depend on ``threads``. Labels that are scaled already come as ``preprocessing``.
+    Student's. With ``relative``, each row has so many times the scale that is estimated. The result does not depend on
+    ``threads``. Labels that are scaled already come as ``preprocessing``, and a ``rule`` of the same weighting is not
+    compiled again.
     """
     labels = preprocessing or Preprocessing(None, S, sample_weight=sample_weight)
     family = weighting if isinstance(weighting, Posterior) else Posterior()
     density = false_labels or fit_false_labels(family.false_labels, S, sample_weight=sample_weight)
-    model = NoiseModel(family, 1.0, labels.target, density)
-    state = _settle(model, *model._scaled(prediction, labels.sets, S, relative), sample_weight, threads)
-    found = replace(model, scale=float(state[SCALE]) * float(labels.target.scale), missing=float(state[MISSING]))
-    # Compiled once for both.
-    vars(found)["_rule"] = model._rule
+    if rule is None or rule.weighting is not family or not isinstance(rule.loss, Squared):
+        rule = Rule(family, Squared())
+    scale, missing = float(labels.target.scale), float(rule.initial_state()[MISSING])
+    model = NoiseModel(family, scale, labels.target, density, missing)
+    vars(model)["_rule"] = rule
+    state = model._settle(*model._compared(prediction, S, relative, labels.sets), sample_weight, threads)
+    found = replace(model, scale=float(state[SCALE]) * scale, missing=float(state[MISSING]))
+    vars(found)["_rule"] = rule
     return found
 
 
@@ -146,46 +195,16 @@ def compare_predictions(
 
     Each prediction has the noise scale that suits it best, as `fit_noise` finds it.
     """
-    density = false_labels or fit_false_labels(weighting.false_labels, preprocessing.S, sample_weight=sample_weight)
-    model = NoiseModel(weighting, 1.0, preprocessing.target, density)
+    S, target = preprocessing.S, preprocessing.target
+    density = false_labels or fit_false_labels(weighting.false_labels, S, sample_weight=sample_weight)
+    model = NoiseModel(weighting, float(target.scale), target, density)
     found = []
     for prediction in predictions:
-        seen = model._scaled(prediction, preprocessing.sets, preprocessing.S, None)
-        rows = model._rule.evidence(*seen[:2], _settle(model, *seen, sample_weight, threads), seen[2])
+        centre, sets, state, log_q = model._compared(prediction, S, None, preprocessing.sets)
+        state = model._settle(centre, sets, state, log_q, sample_weight, threads)
+        rows = model._rule.evidence(centre, sets, state, log_q)
         found.append(float(np.average(rows, weights=sample_weight)))
     return found
-
-
-def _settle(
-    model: NoiseModel,
-    centre: Floats,
-    sets: CandidateSets,
-    log_q: Floats,
-    sample_weight: Floats | None,
-    threads: int,
-) -> Floats:
-    """Return the state of a model's rule under which the candidates are likeliest, for scaled labels."""
-    rule = model._rule
-    state = rule.initial_state(1.0)
-    found = None
-    for _ in range(_ROUNDS):
-        found = rule.evaluate(centre, sets, state, log_q, threads=threads, out=found)
-        updated = rule.update_scale(centre, sets, state, found.weights, sample_weight, threads=threads)
-        change = np.abs(updated - state)
-        state = updated
-        if change[SCALE] <= _SETTLED * float(state[SCALE]) and change[MISSING] <= _SETTLED:
-            break
-    else:
-        also = " and the share of rows whose truth is missing" if rule.learns_missing else ""
-        advice = "give missing_truth as a number" if rule.learns_missing else "look at rows with far-off predictions"
-        moved = max(change[SCALE] / state[SCALE], change[MISSING])
-        warnings.warn(
-            f"The noise scale{also} still moved by {moved:.1g} in the last of {_ROUNDS} rounds, so that "
-            f"probabilities and scores are not final; {advice}, or give more rows.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return state
 
 
 def in_row_units(
@@ -196,4 +215,6 @@ def in_row_units(
     A scale for each row is the common one for labels so measured; densities are per unit, and rise with it.
     """
     unit = relative[S.row_index]
-    return centre / relative, CandidateSets._of_checked(S.values / unit, S.offsets, S.prior), log_q + np.log(unit)
+    # Labels that were not scaled may overflow.
+    values = np.clip(S.values / unit, *_RANGE)
+    return centre / relative, CandidateSets._of_checked(values, S.offsets, S.prior), log_q + np.log(unit)

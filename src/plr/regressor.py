@@ -48,6 +48,9 @@ __all__ = ["Identification", "PartialLabelRegressor"]
 
 Floats = NDArray[np.float64]
 
+# What scikit-learn's checks of X leave on an estimator, and ours.
+_RECORDED = ("n_features_in_", "feature_names_in_", "columns_")
+
 
 class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     """Regression from candidate sets.
@@ -144,6 +147,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     """
 
     learner_: Learner
+    start_weights_: Floats | None
+    _training: Task | None
+    _given: CandidateSets | None
 
     def __init__(
         self,
@@ -198,7 +204,6 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         """
         learner, weighting, loss = self._resolve(validation is not None)
         learner.check_weighting(weighting)
-        rule = Rule(weighting, loss)
         check_folds(self.cv)
         if callback is not None and not callable(callback):
             raise ParameterError(f"callback must be a function of (done, at most, loss), got {callback!r}.")
@@ -216,63 +221,51 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         task = Task(
             X,
             S,
-            rule,
+            Rule(weighting, loss),
             sample_weight=None if sample_weight is None else check_sample_weight(sample_weight, len(S)),
-            validation=check_validation(probe, validation, learner),
-            groups=check_groups(groups, len(S)),
+            validation=None if validation is None else check_validation(probe, validation, learner),
+            groups=None if groups is None else check_groups(groups, len(S)),
             categorical=() if columns is None else columns.categorical,
             names=tuple(getattr(probe, "feature_names_in_", ())),
             seed=int(check_seed(self.random_state).randint(2**31 - 1)),
             n_jobs=self.n_jobs,
             callback=_tell if callback is None and self.verbose else callback,
-        ).preprocessed()
-        labels = task.preprocess()
-        # Labels that float64 cannot hold are refused here, before anything is fitted.
-        _ = labels.target
+        )
         if task.counted_rows < learner.few_rows and S.values.size > len(S):
-            _warn_of_few_rows(task.counted_rows)
-        trained = Recipe(learner, self.start, self.cv).train(task)
-        model = trained.model
+            warnings.warn(
+                f"{task.counted_rows} rows are few to tell which of their candidates are true: predictions may be no "
+                f"better than a mean, and probabilities and intervals far off. More rows help, or rows with one "
+                f"candidate.",
+                FewRowsWarning,
+                stacklevel=2,
+            )
+        model, trained, first = Recipe(learner, self.start, self.cv).train(task)
         if self.verbose and callback is None:
             sys.stderr.write("\n")
         prediction = model.training_prediction
         if prediction is None:
             prediction = model.predict(X)
+        task = replace(trained, S=S)
+        labels = task.preprocess()
         noise = fit_noise(
             prediction if model.out_of_fold is None else model.out_of_fold,
             S,
             weighting,
             task.sample_weight,
             threads,
-            trained.task.false_labels,
+            task.false_labels,
             model.relative_scale,
             labels,
+            task.rule,
         )
-        probabilities = noise.probabilities(prediction, S, threads, model.predict_scale(X))
+        relative = None if model.relative_scale is None else model.predict_scale(X)
+        probabilities = noise.probabilities(prediction, S, threads, relative, labels.sets)
         diagnosis = diagnose_fit(task, prediction, probabilities)
-
-        for name in ("n_features_in_", "feature_names_in_", "columns_"):
-            if hasattr(probe, name):
-                setattr(self, name, getattr(probe, name))
-            elif hasattr(self, name):
-                delattr(self, name)
-        self.learner_, self.weighting_, self.loss_ = learner, weighting, loss
-        self.start_weights_ = trained.first
-        self.model_: Fitted = model
-        self.n_iter_ = model.report.rounds
-        self.noise_: NoiseModel = noise
-        self.noise_scale_ = noise.scale
-        self.missing_share_ = noise.missing
+        recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
+        self._take_parts(learner, weighting, loss, model, noise, diagnosis, **recorded)
+        self.start_weights_ = first
         self.candidate_probabilities_ = shared(probabilities, S, diagnosis)
-        self._take(diagnosis)
-        self._training: Task | None = replace(trained.task, callback=None, preprocessing=None)
-        self._given: CandidateSets | None = S
-        self._identified: Identification | None = None
-        # Of the training rows, out of fold, where the learner has none of its own; set when folds are fitted.
-        self._out_of_fold: Floats | None = None
-        # What training rows are recognised by in other tables; set by ``plr fit``.
-        self._row_digests: NDArray[np.uint64] | None = None
-        self.calibration_: Calibration | None = None
+        self._training, self._given = replace(trained, callback=None, preprocessing=None), S
         return self
 
     def _take_parts(
@@ -282,29 +275,24 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         loss: Loss,
         model: Fitted,
         noise: NoiseModel,
-        *,
-        names: tuple[str, ...],
-        columns: Columns | None,
         diagnosis: Diagnosis | None,
-        calibration: Calibration | None,
+        calibration: Calibration | None = None,
+        **recorded: Any,
     ) -> None:
-        """Become a fitted regressor of parts that were trained elsewhere, without the rows of training."""
+        """Become a fitted regressor of these parts, without training rows, and warn where the data cannot tell."""
+        for name in (*_RECORDED, "candidate_probabilities_"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(recorded)
         self.learner_, self.weighting_, self.loss_ = learner, weighting, loss
         self.model_, self.n_iter_ = model, model.report.rounds
         self.noise_, self.noise_scale_, self.missing_share_ = noise, noise.scale, noise.missing
-        self.n_features_in_ = len(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
-        self.columns_ = columns
-        self.start_weights_ = self._out_of_fold = self._row_digests = None
-        if hasattr(self, "candidate_probabilities_"):
-            del self.candidate_probabilities_
-        self._training = self._given = self._identified = None
-        self.calibration_ = calibration
-        self._take(diagnosis)
-
-    def _take(self, diagnosis: Diagnosis | None) -> None:
-        """Keep what was found about the data, and warn where it cannot tell which candidates are true."""
-        self.diagnosis_ = diagnosis
+        self.diagnosis_, self.calibration_ = diagnosis, calibration
+        self.start_weights_ = self._training = self._given = None
+        self._identified: Identification | None = None
+        # Of the training rows, out of fold, where the learner has none of its own; set when folds are fitted.
+        self._out_of_fold: Floats | None = None
+        # What training rows are recognised by in other tables; set by ``plr fit``.
+        self._row_digests: NDArray[np.uint64] | None = None
         if diagnosis is not None and diagnosis.caution:
             warnings.warn(diagnosis.caution, AmbiguousDataWarning, stacklevel=3)
 
@@ -344,15 +332,32 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self._check_fitted()
         if (X is None) != (S is None):
             raise ParameterError("Give both X and S to identify new rows, or neither to identify the training rows.")
-        if X is None:
-            if self._identified is None:
-                self._identified = self._identify_training_rows()
-            return self._identified
-        sets = as_candidate_sets(S)
-        prediction, relative = self._predict_with_scale(X)
-        if len(sets) != len(prediction):
-            raise LengthError(f"X has {len(prediction)} rows and S {len(sets)}; they must agree.")
-        return self._identify_new(prediction, sets, relative)
+        if X is not None:
+            sets = as_candidate_sets(S)
+            prediction, relative = self._predict_with_scale(X)
+            if len(sets) != len(prediction):
+                raise LengthError(f"X has {len(prediction)} rows and S {len(sets)}; they must agree.")
+            return identification(self.noise_, prediction, sets, relative, diagnosis=self.diagnosis_)
+        if self._identified is None:
+            task, sets = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
+            model, noise, out = self.model_, self.noise_, self.model_.out_of_fold
+            if out is None:
+                # Folds take over the start's weights: a row's were made without its fold. That other rows' were made
+                # with its candidates in sight is a trace at second hand, not worth a start for each fold.
+                out = self._out_of_fold = out_of_fold(self.learner_, task, self.cv)
+                noise = fit_noise(
+                    out,
+                    sets,
+                    self.weighting_,
+                    task.sample_weight,
+                    false_labels=task.false_labels,
+                    relative=model.relative_scale,
+                    rule=task.rule,
+                )
+            self._identified = identification(
+                noise, out, sets, model.relative_scale, model.out_of_fold_weights, self.diagnosis_
+            )
+        return self._identified
 
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
         """Return an interval around each prediction that holds the true label as often as asked.
@@ -448,30 +453,6 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with X and candidate sets first."
             )
 
-    def _identify_new(self, prediction: Floats, sets: CandidateSets, relative: Floats | None) -> Identification:
-        """Say which candidates are true, by predictions that were made without looking at them."""
-        return identification(self.noise_, prediction, sets, relative, diagnosis=self.diagnosis_)
-
-    def _identify_training_rows(self) -> Identification:
-        task, S = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
-        model, noise = self.model_, self.noise_
-        prediction = model.out_of_fold
-        if prediction is None:
-            # Folds take over the start's weights: a row's were made without its fold. That other rows' were made with
-            # its candidates in sight is a trace at second hand, not worth a start for each fold.
-            prediction = self._out_of_fold = out_of_fold(self.learner_, task, self.cv)
-            noise = fit_noise(
-                prediction,
-                S,
-                self.weighting_,
-                task.sample_weight,
-                false_labels=task.false_labels,
-                relative=model.relative_scale,
-            )
-        return identification(
-            noise, prediction, S, model.relative_scale, model.out_of_fold_weights, diagnosis=self.diagnosis_
-        )
-
     def _training_rows(self, instead: str) -> tuple[Task, CandidateSets]:
         """Return what was learned from, and the sets by the priors that the user gave, without what a start added."""
         if self._training is None:
@@ -497,15 +478,6 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags = given.input_tags
         tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
-
-
-def _warn_of_few_rows(rows: int) -> None:
-    warnings.warn(
-        f"{rows} rows are few to tell which of their candidates are true: predictions may be no better than a "
-        f"mean, and probabilities and intervals far off. More rows help, or rows with one candidate.",
-        FewRowsWarning,
-        stacklevel=3,
-    )
 
 
 def _tell(done: int, total: int, loss: float) -> None:

@@ -19,21 +19,12 @@ from plr.learners.starts import choose_start, first_weights
 from plr.losses import Loss, Squared, get_loss
 from plr.weighting import Posterior, Weighting, get_weighting
 
-__all__ = ["Recipe", "Trained", "resolve_parts"]
+__all__ = ["Recipe", "resolve_parts"]
 
 Floats = NDArray[np.float64]
 
 # Instead of folds that the user listed row by row, which say nothing about a part of the rows.
 _INNER_FOLDS = 5
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A fitted model, the task as the learner saw it, and the start's weights, None where there was no start."""
-
-    model: Fitted
-    task: Task
-    first: Floats | None
 
 
 @dataclass(frozen=True)
@@ -53,17 +44,17 @@ class Recipe:
     start: Any
     cv: object
 
-    def train(self, task: Task) -> Trained:
-        """Ask the start for first weights, and fit the learner."""
-        task = task.preprocessed().with_density()
+    def train(self, task: Task) -> tuple[Fitted, Task, Floats | None]:
+        """Return a fitted model, the task as the learner saw it, and the start's weights, None where there is none."""
+        task = task.prepared()
         S = task.S
         start = choose_start(self.start, task.rule.weighting, self.learner, len(S))
         first = None if start is None else first_weights(start, task, self.cv, self.learner)
         if first is not None and S.values.size > len(S):
             # Where the density of false labels is estimated, it is estimated better now.
             trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
-            task = replace(task, start=first, S=trusted(S, first, trust)).with_density()
-        return Trained(self.learner.fit(task), task, first)
+            task = replace(task, start=first, S=trusted(S, first, trust)).prepared()
+        return self.learner.fit(task), task, first
 
     def cross_fit_predict(self, task: Task) -> tuple[Floats, Floats | None]:
         """Predict each row by a model fitted without the row's fold; with its noise scale where there is one.
@@ -80,7 +71,7 @@ class Recipe:
             )
         cv = _INNER_FOLDS if lists_rows(self.cv) else self.cv
         recipe = Recipe(self.learner.for_folds(task), self.start, cv)
-        return cross_fit(self.learner, task, folds, lambda part: recipe.train(part).model)
+        return cross_fit(self.learner, task, folds, lambda part: recipe.train(part)[0])
 
 
 def resolve_parts(
@@ -100,25 +91,20 @@ def resolve_parts(
     if found is not learner and found.has_folds:
         found.set_params(cv=cv)
     if effort is not None:
-        if found is learner or not found.has_effort:
-            raise _unused_effort(effort, found, auto)
+        if not found.has_effort:
+            reason = ", which auto is with validation rows or a loss other than the squared" if auto else ""
+            raise ParameterError(
+                f"{{parameter}} {effort!r} is for the committee, and the learner is {type(found).__name__}{reason}; "
+                f"leave it out, and set parameters of the learner instead.",
+                parameter="effort",
+                value=effort,
+            )
+        if found is learner:
+            raise ParameterError(
+                f"{{parameter}} {effort!r} does not apply to a Committee of your own, which has its own; give "
+                f"Committee(effort={effort!r}) and leave the regressor's out, or learner='committee'.",
+                parameter="effort",
+                value=effort,
+            )
         found.set_params(effort=effort)
     return found, Posterior() if auto_weighting else get_weighting(weighting), pointwise
-
-
-def _unused_effort(effort: str, learner: Learner, chosen: bool) -> ParameterError:
-    """Make the error for an effort without effect; ``chosen`` says whether "auto" chose the learner."""
-    if learner.has_effort:
-        return ParameterError(
-            f"{{parameter}} {effort!r} does not apply to a Committee of your own, which has its own; give "
-            f"Committee(effort={effort!r}) and leave the regressor's out, or learner='committee'.",
-            parameter="effort",
-            value=effort,
-        )
-    reason = ", which auto is with validation rows or a loss other than the squared" if chosen else ""
-    return ParameterError(
-        f"{{parameter}} {effort!r} is for the committee, and the learner is {type(learner).__name__}{reason}; leave it "
-        f"out, and set parameters of the learner instead.",
-        parameter="effort",
-        value=effort,
-    )

@@ -12,8 +12,8 @@ from sklearn.model_selection import KFold
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import FewRowsWarning, ParameterError
-from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Task
-from plr.learners.committee import EFFORTS, FittedCommittee, _informed, boosted_trees
+from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Refit, Task
+from plr.learners.committee import EFFORTS, FittedCommittee, boosted_trees
 from plr.losses import Absolute, Squared
 from plr.weighting import Posterior, Rule, get_weighting
 
@@ -32,6 +32,11 @@ def made_up(rows=150, false_labels=3, set_size="fixed", seed=0):
 def fit(X, S, learner=LOW, rule=None, **more):
     sets = S if isinstance(S, CandidateSets) else CandidateSets.from_lists(S)
     return learner.fit(Task(X, sets, rule or Rule(Posterior(), Squared()), **more))
+
+
+def predict_trees(model, rows):
+    """Return what the trees predict for encoded features, in the units of the labels."""
+    return model.process.target.undo(model.trees.predict(rows))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +58,7 @@ def test_the_prediction_is_the_mean_of_both(default):
     X, _, _, _ = made_up(250)
     model = default.model_
     rows = model.encoding.apply(X)
-    both = [model.process.predict(X), model.trees.predict(rows)]
+    both = [model.process.predict(X), predict_trees(model, rows)]
     assert model.share == 0.5
     assert_allclose(model.predict(X), np.mean(both, axis=0))
     assert not np.allclose(*both, atol=1e-3)
@@ -83,7 +88,7 @@ def test_effort_is_how_much_is_fitted():
     assert plans == {"low": [(1, 20), (1, 8)], "normal": [(4, 40), (2, 16)], "high": [(12, 60), (6, 24)]}
     X, y, _, _ = made_up(60)
     sets = CandidateSets(y, np.arange(61))
-    counts = [len(fit(X, sets, Committee(level)).trees.fitted.models) for level in EFFORTS]
+    counts = [len(fit(X, sets, Committee(level)).trees.models) for level in EFFORTS]
     assert counts == [effort.last_fits for effort in EFFORTS.values()] == [1, 3, 6]
 
 
@@ -251,8 +256,8 @@ def test_units_of_labels_do_not_matter(unit, shift):
     X, _, S, _ = made_up(80)
     plain = fit(X, S)
     scaled = fit(X, CandidateSets(unit * S.values + shift, S.offsets))
-    for member in ("process", "trees"):
-        first, second = (getattr(model, member).predict(model.encoding.apply(X)) for model in (plain, scaled))
+    for member in (lambda model, rows: model.process.predict_encoded(rows), predict_trees):
+        first, second = (member(model, model.encoding.apply(X)) for model in (plain, scaled))
         assert np.sqrt(np.mean(((second - shift) / unit - first) ** 2)) < 0.05 * first.std()
     assert_allclose(scaled.report.noise_scale / unit, plain.report.noise_scale, rtol=0.1)
 
@@ -268,16 +273,22 @@ def test_noise_and_false_labels_are_held_against_each_other_in_one_unit():
     assert_allclose(scaled.predict(X) / 2.0**12, plain.predict(X), rtol=1e-6)
 
 
-def test_trees_begin_with_the_draws_and_keep_their_root_as_a_prior():
-    S = CandidateSets.from_lists([[1.0, 2.0], [3.0, 4.0, 5.0]], prior=[[0.5, 0.5], [0.0, 0.5, 0.5]])
-    weights = np.array([0.8, 0.2, 0.0, 0.36, 0.64])
-    told = _informed(Task(np.zeros((2, 1)), S, Rule(Posterior(missing_truth=0.1), Squared())), weights)
-    assert_array_equal(told.start, weights)
-    assert_allclose(told.S.prior, [2 / 3, 1 / 3, 0.0, 3 / 7, 4 / 7])
-    assert (told.rule.weighting.noise, told.rule.weighting.missing_truth) == ("gaussian", 0.1)
-    # Under other weightings nothing was drawn.
-    plain = Task(np.zeros((2, 1)), S, Rule(get_weighting("progressive"), Squared()))
-    assert _informed(plain, weights) is plain
+@pytest.mark.parametrize("drawn", [True, False])
+def test_trees_begin_with_the_draws_and_keep_their_root_as_a_prior(monkeypatch, drawn):
+    X, _, S, _ = made_up(60)
+    seen, original = [], Refit.fit
+    monkeypatch.setattr(Refit, "fit", lambda self, task: seen.append(task) or original(self, task))
+    weighting = Posterior(missing_truth=0.1) if drawn else get_weighting("progressive")
+    weights = fit(X, S, rule=Rule(weighting, Squared())).process.weights
+    (told,) = seen
+    if drawn:
+        assert_array_equal(told.start, weights)
+        roots = np.sqrt(np.maximum(weights, 1e-3))
+        assert_allclose(told.S.prior, roots / np.add.reduceat(roots, S.offsets[:-1])[S.row_index])
+        assert (told.rule.weighting.noise, told.rule.weighting.missing_truth) == ("gaussian", 0.1)
+    else:
+        # Under other weightings nothing was drawn.
+        assert (told.rule.weighting, told.start, told.S.prior) == (weighting, None, None)
 
 
 def test_priors_of_zero_are_never_believed():

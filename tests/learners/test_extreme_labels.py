@@ -5,10 +5,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 
 from plr import CandidateSets, PartialLabelRegressor
-from plr.errors import CandidateError, TargetScaleError
+from plr.errors import CandidateError, DivergenceError, TargetScaleError
 from plr.learners import LEARNERS, MLP, Boosting, Committee, GaussianProcess, Linear, Module, Refit
 from plr.weighting import Posterior
 
@@ -125,3 +127,49 @@ def test_new_rows_far_from_those_fitted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert model.score(X[:2], np.array([SMALLEST, 0.0])) == -np.inf
+
+
+class Constant(RegressorMixin, BaseEstimator):
+    """Predicts a given number for rows whose first feature is large, and 0 for others."""
+
+    def __init__(self, value=0.0):
+        self.value = value
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.where(np.asarray(X)[:, 0] > 10, self.value, 0.0)
+
+
+@pytest.mark.parametrize("value", [1e155, 1e300, -1e300])
+def test_candidates_of_absurd_predictions_have_their_priors(value):
+    X, S = problem(1.0)
+    X[5, 0] = 100.0
+    model = PartialLabelRegressor(Refit(Constant(value), max_rounds=1), random_state=0).fit(X, S)
+    for found in (model.identify(), model.identify(X, S)):
+        assert_allclose(found.probabilities[10:12], 0.5)
+        assert np.isfinite(found.probabilities).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_predictions_that_are_no_numbers_are_refused(value):
+    X, S = problem(1.0)
+    model = PartialLabelRegressor(Refit(Constant(value), max_rounds=1), random_state=0).fit(X, S)
+    X[5, 0] = 100.0
+    with pytest.raises(DivergenceError, match=r"prediction for row 5 is (nan|inf)") as error:
+        model.identify(X, S)
+    assert error.value.row == 5
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1e250])
+def test_noise_of_rows_whose_squares_overflow(unit):
+    X, S = problem(1.0)
+    plain, scaled = (
+        PartialLabelRegressor(Refit(Ridge(1e-6)), Posterior(scale="row"), random_state=0).fit(
+            X, CandidateSets(S.values * factor, S.offsets)
+        )
+        for factor in (1.0, unit)
+    )
+    assert_allclose(scaled.model_.predict_scale(X), plain.model_.predict_scale(X), rtol=1e-4)
+    assert_allclose(scaled.identify().probabilities, plain.identify().probabilities, rtol=1e-4, atol=1e-6)

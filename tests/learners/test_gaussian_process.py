@@ -17,8 +17,7 @@ from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import DivergenceError, ParameterError
 from plr.learners import GaussianProcess, Task
 from plr.learners.gaussian_process._sampling import sweep
-from plr.learners.gaussian_process.chain import ChainSettings, ChainTask, _Sampler, _System
-from plr.learners.gaussian_process.kernel import Kernel, cholesky
+from plr.learners.gaussian_process.chain import ChainSettings, ChainTask, Kernel, _Sampler, _System, cholesky
 from plr.learners.gaussian_process.learner import _agreeing
 from plr.losses import Absolute, Squared
 from plr.weighting import WEIGHTINGS, Posterior, Rule, get_weighting

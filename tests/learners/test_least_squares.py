@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 from plr import CandidateSets
 from plr.learners import Linear, Task
-from plr.learners.least_squares import LeastSquares, pseudo_inverse
+from plr.learners.linear import LeastSquares, pseudo_inverse
 from plr.losses import get_loss
 from plr.weighting import Rule, get_weighting
 

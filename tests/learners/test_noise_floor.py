@@ -16,7 +16,7 @@ from plr import CandidateSets, PartialLabelRegressor
 from plr._codes import NARROWEST
 from plr.learners import MLP, Boosting, Linear, Refit
 from plr.learners import objectives as library
-from plr.learners.boosting_objective import Metric
+from plr.learners.objectives import Metric
 from plr.losses import Squared
 from plr.network import network
 from plr.noise import fit_noise

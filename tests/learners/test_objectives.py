@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from plr import CandidateSets, make_candidates
 from plr.errors import LengthError, ParameterError
 from plr.learners import Boosting, Task, objectives
-from plr.learners.boosting_objective import Metric, Objective
+from plr.learners.objectives import Metric, Objective
 from plr.losses import LOSSES, get_loss
 from plr.weighting import Posterior, Rule, get_weighting
 from plr.weighting.rule import thread_count

@@ -116,7 +116,7 @@ class TestEveryLearner:
         X, y = rows()
         S, _ = lost(y, 0.1)
         task = Task(X, S, Rule(Posterior(false_labels="estimated", missing_truth=0.1), Squared()), seed=1)
-        alone, told = (LEARNERS[name].fit(given).predict(X) for given in (task, task.with_density()))
+        alone, told = (LEARNERS[name].fit(given).predict(X) for given in (task, task.prepared()))
         assert_allclose(alone, told, rtol=1e-6)
 
     @pytest.mark.parametrize("name", ["mlp", "boosting", "module"])

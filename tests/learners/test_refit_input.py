@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from plr import PartialLabelRegressor, errors, make_candidates
 from plr.learners import Refit
-from plr.learners.refit.regressors import weight_parameter
+from plr.learners.refit.fits import weight_parameter
 from support.refit_problem import ROWS, Recorder, problem
 
 

@@ -22,7 +22,7 @@ from plr.weighting.rule import thread_count
 if TYPE_CHECKING:
     import lightgbm
 
-    from plr.learners.boosting_objective import Metric, Objective
+    from plr.learners.objectives import Metric, Objective
 
 __all__ = ["Boosting", "FittedBoosting"]
 
@@ -182,7 +182,7 @@ class Boosting(Learner):
 
     def fit(self, task: Task) -> FittedBoosting:
         """Grow trees on the task."""
-        from plr.learners.boosting_objective import MONITORS, Metric, Objective
+        from plr.learners.objectives import MONITORS, Metric, Objective
 
         most = check_integer("trees", self.trees, low=1)
         patience = None if self.patience is None else check_integer("patience", self.patience, low=1)
@@ -201,7 +201,15 @@ class Boosting(Learner):
         settings = self._settings(task, categorical)
         prepared = task.preprocess(scale_target=self.scale_target)
         target, sets = prepared.target, prepared.sets
-        first = self._first_rounds(task, most)
+        auto = self.warm_up == "auto"
+        warm_up = _AUTO_STEPS / self.learning_rate if auto else check_integer("warm_up", self.warm_up)
+        # In so many rounds weights are not the rule's.
+        first = int(min(warm_up, most / START_SHARE)) if auto else int(warm_up)
+        if task.S.values.size == len(task.S) and not task.rule.may_miss:
+            # Plain labels leave nothing to weigh.
+            first = 0
+        elif task.start is not None:
+            first = most // START_SHARE
         scale = 1.0 if self.scale_target else label_scale(sets, task.sample_weight)
         objective = Objective(
             sets,
@@ -229,7 +237,11 @@ class Boosting(Learner):
     def _settings(self, task: Task, categorical: list[int]) -> dict[str, Any]:
         """Check the parameters and return them as LightGBM takes them."""
         rows_per_leaf = check_integer("rows_per_leaf", self.rows_per_leaf, low=1)
-        row_fraction = self._row_fraction(len(task.S))
+        if isinstance(self.row_fraction, str):
+            check_choice("row_fraction", self.row_fraction, ("auto",))
+            row_fraction = min(1.0, max(_AUTO_SHARE, _AUTO_ROWS / len(task.S)))
+        else:
+            row_fraction = check_number("row_fraction", self.row_fraction, low=0.0, high=1.0, open_low=True)
         settings = {
             "objective": "none",
             "metric": "none",
@@ -256,23 +268,6 @@ class Boosting(Learner):
         if self.monotone is not None:
             settings["monotone_constraints"] = self._monotone(task, categorical)
         return join_params(settings, self.params)
-
-    def _first_rounds(self, task: Task, most: int) -> int:
-        """Return in how many rounds weights are not the rule's."""
-        auto = self.warm_up == "auto"
-        asked = _AUTO_STEPS / self.learning_rate if auto else check_integer("warm_up", self.warm_up)
-        if task.S.values.size == len(task.S) and not task.rule.may_miss:
-            # Plain labels leave nothing to weigh.
-            return 0
-        if task.start is not None:
-            return most // START_SHARE
-        return int(min(asked, most / START_SHARE)) if auto else int(asked)
-
-    def _row_fraction(self, rows: int) -> float:
-        if isinstance(self.row_fraction, str):
-            check_choice("row_fraction", self.row_fraction, ("auto",))
-            return min(1.0, max(_AUTO_SHARE, _AUTO_ROWS / rows))
-        return check_number("row_fraction", self.row_fraction, low=0.0, high=1.0, open_low=True)
 
     def _categorical(self, task: Task) -> list[int]:
         columns = task.X.shape[1]

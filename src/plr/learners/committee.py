@@ -44,7 +44,7 @@ from plr.learners.refit.learner import FittedRefit, Refit
 from plr.losses import Squared
 from plr.noise import compare_predictions
 from plr.preprocessing.features import Encoding
-from plr.preprocessing.scaling import Affine
+from plr.preprocessing.scaling import rescaled
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule, thread_count
 
@@ -84,32 +84,15 @@ _LOWER = {"high": "normal", "normal": "low", "low": "low"}
 
 
 @dataclass(frozen=True)
-class _Trees(Fitted):
-    """Trees fitted to scaled labels: LightGBM holds labels in single precision."""
-
-    fitted: FittedRefit
-    target: Affine
-
-    @property
-    def report(self) -> Report:  # type: ignore[override]
-        """How the rounds went, with the noise in the units of the labels."""
-        report = self.fitted.report
-        return replace(report, noise_scale=report.noise_scale * float(self.target.scale))
-
-    def predict(self, X: Floats) -> Floats:
-        """Return one prediction per row of encoded features, in the units of the labels."""
-        return self.target.undo(self.fitted.predict(X))
-
-
-@dataclass(frozen=True)
 class FittedCommittee(Fitted):
     """Both models, and the Gaussian process's share in the prediction; the rest is the trees'.
 
     Attributes
     ----------
     process : FittedGaussianProcess
-        Its encoding of the features is that of the trees as well.
-    trees : Fitted or None
+        Its encoding of the features and its scaling of the labels are those of the trees as well: LightGBM holds labels
+        in single precision.
+    trees : FittedRefit or None
         None where rows were too few for trees; the share is then 1.
     share : float
     report : Report
@@ -118,7 +101,7 @@ class FittedCommittee(Fitted):
     """
 
     process: FittedGaussianProcess
-    trees: _Trees | None
+    trees: FittedRefit | None
     share: float
     report: Report
     out_of_fold: Floats | None = field(default=None, metadata=BY_ROW)
@@ -141,7 +124,9 @@ class FittedCommittee(Fitted):
         """Return one prediction per row, in the units of the labels."""
         rows = self.process.encoding.apply(X)
         smooth = self.process.predict_encoded(rows)
-        return smooth if self.trees is None else self.share * smooth + (1 - self.share) * self.trees.predict(rows)
+        if self.trees is None:
+            return smooth
+        return self.share * smooth + (1 - self.share) * self.process.target.undo(self.trees.predict(rows))
 
 
 class Committee(Learner):
@@ -195,7 +180,8 @@ class Committee(Learner):
             raise ParameterError("Committee has the squared loss only; for others there are mlp and boosting.")
         if task.validation is not None:
             raise ParameterError("Committee has no epochs to choose from, and no use for validation rows.")
-        counted, has_trees = task.counted_rows, self._has_trees(task)
+        counted = task.counted_rows
+        has_trees = counted >= check_integer("fewest_rows", self.fewest_rows)
         prepared = task.preprocess()
         # Trees stop splitting where weights are small numbers, so it must not matter what a weight of one means.
         weight = None if task.sample_weight is None else task.sample_weight / (task.sample_weight.sum() / counted)
@@ -214,13 +200,15 @@ class Committee(Learner):
             return FittedCommittee(process, None, 1.0, process.report, smooth)
         trees, stepped = self._fit_trees(effort, task, process)
         share = self._share(task, smooth, stepped)
-        return FittedCommittee(process, trees, share, trees.report, share * smooth + (1 - share) * stepped)
+        report = replace(trees.report, noise_scale=trees.report.noise_scale * float(process.target.scale))
+        return FittedCommittee(process, trees, share, report, share * smooth + (1 - share) * stepped)
 
     def for_folds(self, task: Task) -> Learner:
         """Return a committee of the next lower effort, which has trees where this one has."""
         learner = super().for_folds(task)
         # Folds of fewer rows are to have trees as well: a model of another kind would say nothing of this one.
-        return learner.set_params(effort=_LOWER[self.effort], fewest_rows=0) if self._has_trees(task) else learner
+        has_trees = task.counted_rows >= self.fewest_rows
+        return learner.set_params(effort=_LOWER[self.effort], fewest_rows=0) if has_trees else learner
 
     def effort_of_folds(self, model: Fitted) -> str | None:
         """Return the effort of the models that intervals are calibrated on; None where it is that of the model."""
@@ -239,9 +227,6 @@ class Committee(Learner):
         few = f"with fewer than {self.fewest_rows} rows"
         return f"{few} the committee has no trees; its Gaussian process predicts alone."
 
-    def _has_trees(self, task: Task) -> bool:
-        return task.counted_rows >= check_integer("fewest_rows", self.fewest_rows)
-
     @staticmethod
     def _process(effort: _Effort, rows: int) -> GaussianProcess:
         chains, plan = GaussianProcess()._plan(rows)
@@ -249,14 +234,23 @@ class Committee(Learner):
             chains=max(1, round(chains * effort.chains)), rounds=max(2, round(plan.rounds * effort.rounds))
         )
 
-    def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[_Trees, Floats]:
+    def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[FittedRefit, Floats]:
         """Fit the trees to encoded features and scaled labels; also return their out-of-fold predictions."""
-        prepared = task.preprocess()
-        target = prepared.robust_target
+        prepared, target = task.preprocess(), process.target
+        if process.encoding is prepared.encoding:
+            X, S = prepared.features, prepared.robust[1]
+        else:
+            # The process has seen some of the rows only.
+            X, S = process.encoding.apply(task.X), rescaled(task.S, target)
         log_q = None if task.log_q is None else task.scaled_log_q(target)
-        X = prepared.features if process.encoding is prepared.encoding else process.encoding.apply(task.X)
-        scaled = replace(task, X=X, S=prepared.robust_sets, categorical=(), names=(), preprocessing=None)
-        task = replace(_informed(scaled, process.weights), log_q=log_q)
+        rule, start = task.rule, task.start
+        if rule.learns_scale:
+            # Trees fitted to means of candidates want weights that fall off as the squared loss does.
+            rule = Rule(clone(rule.weighting).set_params(noise="gaussian"), rule.loss)
+            S, start = trusted(S, process.weights, _TRUST), process.weights
+        task = replace(
+            task, X=X, S=S, rule=rule, start=start, log_q=log_q, categorical=(), names=(), preprocessing=None
+        )
         learner = Refit(
             boosted_trees(X.shape[1]),
             cv=self.cv,
@@ -268,7 +262,7 @@ class Committee(Learner):
         out_of_fold = fitted.out_of_fold
         if out_of_fold is None:
             out_of_fold = self._cross_fit(learner.set_params(last_fits=1), task, fitted)
-        return _Trees(fitted, target), target.undo(out_of_fold)
+        return fitted, target.undo(out_of_fold)
 
     def _cross_fit(self, learner: Learner, task: Task, fitted: Fitted) -> Floats:
         """Predict the training rows out of fold; a lone group as it is, since there is nothing else to learn from."""
@@ -317,12 +311,3 @@ def boosted_trees(columns: int = 1) -> Any:
         n_jobs=1,
         verbosity=-1,
     )
-
-
-def _informed(task: Task, weights: Floats) -> Task:
-    """Return the task as the trees see it: the process's weights to begin with, and as a prior."""
-    if not task.rule.learns_scale:
-        return task
-    # Trees fitted to means of candidates want weights that fall off as the squared loss does.
-    rule = Rule(clone(task.rule.weighting).set_params(noise="gaussian"), task.rule.loss)
-    return replace(task, rule=rule, S=trusted(task.S, weights, _TRUST), start=weights)

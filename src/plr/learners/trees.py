@@ -19,7 +19,7 @@ from plr.weighting.rule import thread_count
 if TYPE_CHECKING:
     import lightgbm
 
-    from plr.learners.boosting_objective import Round
+    from plr.learners.objectives import Round
 
 __all__ = ["LIGHTGBM", "Trees", "join_params", "lightgbm_threads", "worthwhile_threads"]
 
@@ -39,11 +39,18 @@ class Turns:
 
     @contextmanager
     def work(self, threads: int | None) -> Iterator[None]:
-        """Wait for one's turn to use so many threads, or an unknown number, and keep it while LightGBM works."""
+        """Wait for one's turn to use so many threads, or an unknown number, and keep it while LightGBM works.
+
+        Whoever uses none (0) need not wait.
+        """
+        if threads == 0:
+            yield
+            return
         me = threading.get_ident()
         with self._changed:
             if not self._inside[me]:
-                self._changed.wait_for(lambda: not self._inside or (threads == 1 and not self._alone))
+                while self._inside and (self._alone or threads != 1):
+                    self._changed.wait()
                 self._alone = threads != 1
             self._inside[me] += 1
         try:
@@ -119,36 +126,34 @@ class Trees:
                 self._booster.add_valid(data.create_valid(rows, **described(len(sets))), "validation")
         except lightgbm.basic.LightGBMError as error:
             raise ParameterError(f"LightGBM refuses to fit: {error}.") from error
-        self._initial_score = initial_score
-        self._rows = len(task.S)
-        self._validation_rows = 0 if task.validation is None else len(task.validation[1])
         # Where X is zero throughout there is nothing to split by, and LightGBM would fail rather than say so.
         self._no_splits = not self._booster.dump_model()["feature_infos"]
+        self._constant = np.full(len(task.S), initial_score)
+        self._validation_constant = np.full(0 if task.validation is None else len(task.validation[1]), initial_score)
 
     def grow(self, step: Callable[[Floats], Round]) -> Round:
         """Call ``step`` with each row's score so far, and grow the next tree on what it gives."""
+        if self._no_splits:
+            return step(self._constant)
         found: list[Round] = []
 
         def gradient(score: Floats, _data: object) -> tuple[Any, Any]:
             found.append(step(score))
             return found[0].gradient, found[0].hessian
 
-        if self._no_splits:
-            gradient(np.full(self._rows, self._initial_score), None)
-        else:
-            self._booster.update(fobj=gradient)
+        self._booster.update(fobj=gradient)
         return found[0]
 
     def evaluate(self, score: Callable[[Floats], float]) -> float:
         """Call ``score`` with each validation row's score so far, and return what it gives."""
         if self._no_splits:
-            return score(np.full(self._validation_rows, self._initial_score))
+            return score(self._validation_constant)
         found = self._booster.eval_valid(lambda total, _data: ("score", score(total), False))
         return float(found[0][2])
 
     def scores(self) -> Floats:
         """Return each row's score so far."""
-        found = np.full(self._rows, self._initial_score)
+        found = self._constant.copy()
 
         def keep(total: Floats, _data: object) -> tuple[str, float, bool]:
             found[:] = total

@@ -88,13 +88,12 @@ KINDS = {
     "network": "plr.network.network:Network",
     "mlp": "plr.learners.mlp:FittedNetwork",
     "boosting": "plr.learners.boosting:FittedBoosting",
-    "kernel": "plr.learners.gaussian_process.kernel:Kernel",
+    "kernel": "plr.learners.gaussian_process.chain:Kernel",
     "chain": "plr.learners.gaussian_process.chain:Chain",
     "gaussian process": "plr.learners.gaussian_process.learner:FittedGaussianProcess",
     "fitted regressor": "plr.learners.refit.fits:FittedRegressor",
     "row scale": "plr.learners.refit.row_scale:RowScale",
     "refit": "plr.learners.refit.learner:FittedRefit",
-    "scaled trees": "plr.learners.committee:_Trees",
     "committee": "plr.learners.committee:FittedCommittee",
     "bins": "plr.densities.bins:Bins",
     "forest": "plr.densities.forest:FittedForest",
@@ -279,7 +278,7 @@ def _check_model(model: Any) -> None:
 
 
 def _check_committee(committee: Any) -> None:
-    for model in () if committee.trees is None else committee.trees.fitted.models:
+    for model in () if committee.trees is None else committee.trees.models:
         require(model.columns is None, "the trees of a committee take all columns")
         require(home_of(model.regressor) in (_LGBM, KINDS[_LIGHTGBM]), "the trees of a committee are LightGBM's")
         require(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,55 +11,43 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.preprocessing.features import Encoding, learn_encoding
-from plr.preprocessing.scaling import Affine, learn_target, rescaled, robust_target
+from plr.preprocessing.scaling import Affine, learn_target, rescaled
 
 __all__ = ["Preprocessing"]
 
 Floats = NDArray[np.float64]
 
+# A standard deviation so many times what the middle of the labels suggests comes from outliers that are no labels.
+_OUTLIERS = 20.0
 
+
+@dataclass(frozen=True, eq=False)
 class Preprocessing:
     """Features encoded and labels scaled, by what some rows say; each part is computed once, when it is asked for.
 
-    Parameters
+    Attributes
     ----------
     X : ndarray of shape (n, d)
         Numbers and codes of categories, NaN where missing.
     S : CandidateSets of n rows
     categorical : tuple of int
         Which columns are categories.
-    sample_weight : ndarray of shape (n,), optional
-    scale_features, scale_target : bool, default=True
+    sample_weight : ndarray of shape (n,) or None
+    scale_features, scale_target : bool
         Whether to bring features and labels to mean 0 and standard deviation 1.
     """
 
-    def __init__(
-        self,
-        X: Any,
-        S: CandidateSets,
-        categorical: tuple[int, ...] = (),
-        sample_weight: Floats | None = None,
-        scale_features: bool = True,
-        scale_target: bool = True,
-    ) -> None:
-        self.X, self.S = X, S
-        self._categorical, self._sample_weight = categorical, sample_weight
-        self._scale_features, self._scale_target = scale_features, scale_target
-
-    def with_sets(self, S: CandidateSets) -> Preprocessing:
-        """Return the same for other candidate sets of the same rows; features are not encoded again."""
-        if S is self.S:
-            return self
-        other = copy(self)
-        other.S = S
-        for name in ("target", "sets", "robust_target", "robust_sets"):
-            vars(other).pop(name, None)
-        return other
+    X: Any
+    S: CandidateSets
+    categorical: tuple[int, ...] = ()
+    sample_weight: Floats | None = None
+    scale_features: bool = True
+    scale_target: bool = True
 
     @cached_property
     def encoding(self) -> Encoding:
         """How features are encoded and scaled."""
-        return learn_encoding(self.X, self._categorical, self._sample_weight, self._scale_features)
+        return learn_encoding(self.X, self.categorical, self.sample_weight, self.scale_features)
 
     @cached_property
     def features(self) -> Floats:
@@ -69,19 +57,26 @@ class Preprocessing:
     @cached_property
     def target(self) -> Affine:
         """How labels are brought to mean 0 and standard deviation 1, each candidate counted by its prior."""
-        return learn_target(self.S, self._sample_weight, self._scale_target, single_precision=False)
+        return learn_target(self.S, self.sample_weight, self.scale_target)
 
     @cached_property
     def sets(self) -> CandidateSets:
         """The scaled candidate sets."""
-        return rescaled(self.S, self.target)
+        return rescaled(self.S, self.target) if self.scale_target else self.S
 
     @cached_property
-    def robust_target(self) -> Affine:
-        """The same scaling, or one by the middle of the labels where outliers make up most of the deviation."""
-        return robust_target(self.target, self.S, self._sample_weight)
+    def robust(self) -> tuple[Affine, CandidateSets]:
+        """Scaling and scaled sets, by the middle nine tenths of the candidates where a few of them are outliers.
 
-    @cached_property
-    def robust_sets(self) -> CandidateSets:
-        """The candidate sets so scaled."""
-        return self.sets if self.robust_target is self.target else rescaled(self.S, self.robust_target)
+        A sentinel such as 999999 in one row would otherwise leave all labels at the same place.
+        """
+        values = self.S.values
+        if self.sample_weight is not None:
+            values = values[self.sample_weight[self.S.row_index] > 0]
+        low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+        # As wide as this, a normal distribution has its middle nine tenths between these two.
+        spread = (high - low) / 3.29
+        if spread == 0.0 or float(self.target.scale) <= _OUTLIERS * spread:
+            return self.target, self.sets
+        target = Affine(np.float64(middle), np.float64(spread))
+        return target, rescaled(self.S, target)

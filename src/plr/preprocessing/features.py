@@ -34,6 +34,7 @@ _INDICATOR_SCALE = 0.5
 _ENTRIES_AT_A_TIME = 131_072
 # Of this many rows a network computes at once; blocks are made of whole ones, so that cutting changes no bit.
 _ROWS_TOGETHER = 256
+_TIMES = (datetime.date, datetime.time, datetime.timedelta)
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Columns:
             )
         out = np.empty((len(X), len(self.names)))
         for place, name in enumerate(self.names):
-            column = _column(X, place, name)
+            _, column = _column(X, place, name)
             if place in self.categories:
                 numbers = {category: number for number, category in enumerate(self.categories[place])}
                 out[:, place] = [numbers.get(entry, np.nan) for entry in column]
@@ -76,16 +77,31 @@ def learn_columns(X: Any) -> Columns | None:
     """Learn the categories of a frame; None for arrays, and for frames of nothing but numbers."""
     if not hasattr(X, "columns"):
         return None
-    names = _names(X)
-    categories = {}
+    # The columns of an Arrow table are the columns themselves.
+    names = tuple(str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns))
+    categories: dict[int, tuple[Any, ...]] = {}
     for place, name in enumerate(names):
-        series, column = _series(X, place), _column(X, place, name)
-        stated = _stated_categories(series)
-        if stated is None and _is_numeric(column):
+        series, column = _column(X, place, name)
+        dtype = getattr(series, "dtype", column.dtype)
+        # A pandas categorical states them, and their order.
+        stated = getattr(dtype, "categories", None) if hasattr(series, "iloc") else None
+        if stated is not None:
+            categories[place] = tuple(stated)
+        elif column.dtype.kind in "biuf" or (
+            # A column of numbers with gaps may come as objects.
+            column.dtype == object and all(isinstance(entry, Real | Decimal) or _is_missing(entry) for entry in column)
+        ):
             continue
-        categories[place] = _categories(column) if stated is None else stated
-        if getattr(series.dtype, "kind", column.dtype.kind) in "mM" or any(map(_is_time, categories[place])):
-            raise FeatureError(f"Column {name} holds dates or times; turn them into numbers first, days for example.")
+        else:
+            # Sorted, so that they do not depend on the order of rows.
+            found = [entry for entry in set(column) if not _is_missing(entry)]
+            categories[place] = tuple(sorted(found, key=lambda entry: (type(entry).__name__, entry)))
+        if getattr(dtype, "kind", column.dtype.kind) in "mM" or any(
+            isinstance(each, _TIMES) for each in categories[place]
+        ):
+            raise FeatureError(
+                f"Column {name} holds dates or times; turn them into numbers first, days for example.", column=name
+            )
     return Columns(names, categories) if categories else None
 
 
@@ -93,76 +109,39 @@ def column_place(parameter: str, column: object, names: tuple[str, ...], columns
     """Return the place of a column that a parameter gives by its name or its number."""
     if isinstance(column, str):
         if not names:
-            raise ParameterError(f"{parameter} names the column {column!r}, but X has no names; give column numbers.")
+            raise ParameterError(
+                f"{{parameter}} names the column {column!r}, but X has no names; give column numbers.",
+                parameter=parameter,
+                value=column,
+            )
         if column not in names:
-            raise unknown_name(f"column in {parameter}", column, names)
+            raise unknown_name("column in {parameter}", column, names, parameter=parameter)
         return names.index(column)
     if isinstance(column, bool) or not isinstance(column, Integral) or not 0 <= int(column) < columns:
         raise ParameterError(
-            f"{parameter} must give columns by name, or by number from 0 to {columns - 1}, got {column!r}."
+            f"{{parameter}} must give columns by name, or by number from 0 to {columns - 1}, got {column!r}.",
+            parameter=parameter,
+            value=column,
         )
     return int(column)
 
 
-def _names(X: Any) -> tuple[str, ...]:
-    # The columns of an Arrow table are the columns themselves.
-    return tuple(str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns))
-
-
-def _series(X: Any, place: int) -> Any:
+def _column(X: Any, place: int, name: str) -> tuple[Any, NDArray[Any]]:
+    """Return a column of a frame or an Arrow table, and its cells, None or NaN where missing."""
     if hasattr(X, "column_names"):
-        return _ArrowSeries(X.column(place))
-    return X.iloc[:, place] if hasattr(X, "iloc") else X.to_series(place)
-
-
-@dataclass(frozen=True)
-class _ArrowSeries:
-    """A column of an Arrow table, as far as it is looked at here."""
-
-    column: Any
-
-    def to_numpy(self) -> NDArray[Any]:
-        """Return the cells, None or NaN where missing."""
-        return np.asarray(self.column.to_numpy())
-
-    @property
-    def dtype(self) -> Any:
-        """The type of the cells."""
-        return self.to_numpy().dtype
-
-
-def _column(X: Any, place: int, name: str) -> NDArray[Any]:
-    column = np.asarray(_series(X, place).to_numpy())
-    if column.dtype == object:
-        for row, entry in enumerate(column):
+        series = X.column(place)
+    else:
+        series = X.iloc[:, place] if hasattr(X, "iloc") else X.to_series(place)
+    cells = np.asarray(series.to_numpy())
+    if cells.dtype == object:
+        for row, entry in enumerate(cells):
             if type(entry).__hash__ is None:
                 raise FeatureError(
-                    f"Column {name} holds a {type(entry).__name__} in row {row}; it must be numbers or categories."
+                    f"Column {name} holds a {type(entry).__name__} in row {row}; it must be numbers or categories.",
+                    row=row,
+                    column=name,
                 )
-    return column
-
-
-def _is_numeric(column: NDArray[Any]) -> bool:
-    if column.dtype.kind in "biuf":
-        return True
-    # A column of numbers with gaps may come as objects.
-    return column.dtype == object and all(isinstance(entry, Real | Decimal) or _is_missing(entry) for entry in column)
-
-
-def _stated_categories(series: Any) -> tuple[Any, ...] | None:
-    """Return the categories of a pandas categorical, in the order it states; None for all else."""
-    stated = getattr(series.dtype, "categories", None)
-    return tuple(stated) if stated is not None and hasattr(series, "iloc") else None
-
-
-def _categories(column: NDArray[Any]) -> tuple[Any, ...]:
-    # Sorted, so that they do not depend on the order of rows.
-    found = [entry for entry in set(column) if not _is_missing(entry)]
-    return tuple(sorted(found, key=lambda entry: (type(entry).__name__, entry)))
-
-
-def _is_time(entry: Any) -> bool:
-    return isinstance(entry, datetime.date | datetime.time | datetime.timedelta)
+    return series, cells
 
 
 def _is_missing(entry: Any) -> bool:
@@ -220,7 +199,8 @@ class Encoding:
             list(self.numeric) == sorted(self.numeric) and {*self.marked} <= {*self.numeric}, "columns out of order"
         )
         require(len(self.fill) == len(self.numeric), "fill and numeric columns differ in number")
-        require(np.shape(self.scaling.centre) == (self.width,), "scaling and encoded columns differ in number")
+        width = len(self.numeric) + len(self.marked) + sum(map(len, self.categories.values()))
+        require(np.shape(self.scaling.centre) == (width,), "scaling and encoded columns differ in number")
 
     @property
     def columns(self) -> int:
@@ -230,7 +210,7 @@ class Encoding:
     @property
     def width(self) -> int:
         """Number of encoded columns."""
-        return len(self.numeric) + len(self.marked) + sum(map(len, self.categories.values()))
+        return np.size(self.scaling.centre)
 
     def apply(self, X: Floats) -> Floats:
         """Encode and scale."""

@@ -13,21 +13,17 @@ from plr.errors import CandidateError, FeatureError, TargetScaleError
 
 __all__ = [
     "Affine",
-    "check_labels",
     "check_single_precision",
     "label_scale",
     "learn_features",
     "learn_target",
     "rescaled",
-    "robust_target",
 ]
 
 Floats = NDArray[np.float64]
 
 # Beyond this a float32 network cannot hold a label and still square its error's gradient.
 _LARGEST_FLOAT32_LABEL = 1e18
-# A standard deviation so many times what the middle of the labels suggests comes from outliers that are no labels.
-_OUTLIERS = 20.0
 
 
 @dataclass(frozen=True)
@@ -62,11 +58,36 @@ def learn_features(X: Floats, sample_weight: Floats | None, active: bool) -> Aff
     return Affine(centre, scale)
 
 
-def learn_target(S: CandidateSets, sample_weight: Floats | None, active: bool, single_precision: bool) -> Affine:
-    """Learn to give the candidates mean 0 and standard deviation 1, each counted by its prior."""
-    centre, scale = check_labels(S, sample_weight)
+def learn_target(
+    S: CandidateSets, sample_weight: Floats | None = None, active: bool = True, single_precision: bool = False
+) -> Affine:
+    """Learn to give the candidates mean 0 and standard deviation 1, each counted by its prior; 1 where all are equal.
+
+    Where not ``active`` labels are left as they are. Those that float64 cannot add up or tell apart are refused, and
+    with ``single_precision`` those that float32 training cannot hold as they are.
+    """
+    weight = S.prior_or_uniform if sample_weight is None else S.prior_or_uniform * sample_weight[S.row_index]
+    (centre,), (scale,) = _moments(S.values[:, None], weight)
+    with np.errstate(over="ignore"):
+        total = float(np.abs(S.values).max()) * S.values.size
+    wrong = ""
+    if scale < np.finfo(float).tiny:
+        wrong = "; float64 arithmetic has no digits left for such small differences. Multiply them all by 1e20"
+    elif not (np.isfinite(centre) and np.isfinite(scale)):
+        wrong = ", a span beyond float64 arithmetic; divide them all by 1e20, or leave out what is no label"
+    elif not np.isfinite(total):
+        wrong = (
+            f", and {S.values.size} of them cannot be added up in float64; divide them all by 1e20, or leave out what "
+            f"is no label"
+        )
+    if wrong:
+        low, high = int(S.values.argmin()), int(S.values.argmax())
+        raise TargetScaleError(
+            f"The candidates reach from {S.values[low]:g} in row {int(S.row_index[low])} to {S.values[high]:g} in row "
+            f"{int(S.row_index[high])}{wrong}."
+        )
     if active:
-        return Affine(np.float64(centre), np.float64(scale))
+        return Affine(centre, scale)
     if single_precision:
         check_single_precision(S)
     return Affine(np.float64(0.0), np.float64(1.0))
@@ -80,44 +101,6 @@ def check_single_precision(S: CandidateSets) -> None:
             f"The candidate {S.values[where]:g} in row {int(S.row_index[where])} is too large for float32 training "
             f"on raw labels. Use scale_target=True, or double precision (MLP's dtype, a torch module's own)."
         )
-
-
-def check_labels(S: CandidateSets, sample_weight: Floats | None) -> tuple[float, float]:
-    """Return the candidates' mean and standard deviation; refuse those that float64 cannot add up or tell apart."""
-    centre, scale = _label_moments(S, sample_weight)
-    with np.errstate(over="ignore"):
-        total = float(np.abs(S.values).max()) * S.values.size
-    if scale < np.finfo(float).tiny:
-        wrong = "; float64 arithmetic has no digits left for such small differences. Multiply them all by 1e20"
-    elif not (np.isfinite(centre) and np.isfinite(scale)):
-        wrong = ", a span beyond float64 arithmetic; divide them all by 1e20, or leave out what is no label"
-    elif not np.isfinite(total):
-        wrong = (
-            f", and {S.values.size} of them cannot be added up in float64; divide them all by 1e20, or leave out what "
-            f"is no label"
-        )
-    else:
-        return centre, scale
-    low, high = int(S.values.argmin()), int(S.values.argmax())
-    raise TargetScaleError(
-        f"The candidates reach from {S.values[low]:g} in row {int(S.row_index[low])} to {S.values[high]:g} in row "
-        f"{int(S.row_index[high])}{wrong}."
-    )
-
-
-def robust_target(usual: Affine, S: CandidateSets, sample_weight: Floats | None) -> Affine:
-    """Return a scaling by the middle nine tenths of the candidates where a few lie so far out that they are no labels.
-
-    A sentinel such as 999999 in one row would otherwise leave all labels at the same place. Elsewhere it is the
-    ``usual`` one, by mean and standard deviation.
-    """
-    values = S.values if sample_weight is None else S.values[sample_weight[S.row_index] > 0]
-    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
-    # As wide as this, a normal distribution has its middle nine tenths between these two.
-    spread = (high - low) / 3.29
-    if spread == 0.0 or float(usual.scale) <= _OUTLIERS * spread:
-        return usual
-    return Affine(np.float64(middle), np.float64(spread))
 
 
 def rescaled(S: CandidateSets, target: Affine) -> CandidateSets:
@@ -138,15 +121,7 @@ def rescaled(S: CandidateSets, target: Affine) -> CandidateSets:
 
 def label_scale(S: CandidateSets, sample_weight: Floats | None = None) -> float:
     """Return the candidates' standard deviation, each counted by its prior; 1 where they are all equal."""
-    return float(_label_moments(S, sample_weight)[1])
-
-
-def _label_moments(S: CandidateSets, sample_weight: Floats | None) -> tuple[float, float]:
-    weight = S.prior_or_uniform
-    if sample_weight is not None:
-        weight = weight * sample_weight[S.row_index]
-    centre, scale = _moments(S.values[:, None], weight)
-    return float(centre[0]), float(scale[0])
+    return float(learn_target(S, sample_weight).scale)
 
 
 def _moments(values: Floats, weight: Floats | None) -> tuple[Floats, Floats]:

@@ -373,8 +373,9 @@ def _assemble(
         rule.loss,
         model,
         noise,
-        names=tuple(ready.names),
-        columns=ready.columns,
-        diagnosis=diagnose_fit(looked_at, guess, noise.probabilities(guess, sample.S)),
-        calibration=calibration,
+        diagnose_fit(looked_at, guess, noise.probabilities(guess, sample.S)),
+        calibration,
+        n_features_in_=len(ready.names),
+        feature_names_in_=np.array(ready.names, dtype=object),
+        columns_=ready.columns,
     )

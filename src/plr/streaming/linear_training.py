@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from plr._codes import SCALE
 from plr.contracts import Report, Task
 from plr.errors import ConvergenceWarning, DivergenceError
-from plr.learners.least_squares import pseudo_inverse
-from plr.learners.linear import Linear, solve
+from plr.learners.linear import Linear, pseudo_inverse, solve
 from plr.preprocessing.scaling import label_scale
 from plr.streaming.ahead import ahead
 from plr.streaming.shuffled import EncodedRows, ShuffledCopy, TrainingOrder, read_rounds

@@ -13,6 +13,7 @@ from plr.columns.candidates import read_sets
 from plr.columns.targets import read_target
 from plr.errors import DataError, ParameterError
 from plr.front_end import FrontEnd, warn
+from plr.identification import identification
 from plr.label_matching import Precision, precision_of
 from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics
 from plr.sources.source import Batch, Source
@@ -69,7 +70,8 @@ def evaluate(model: TableModel, source: Source, asked: Asked, interval: float, f
         if sets is not None and len(sets):
             identified += len(sets)
             rows = np.arange(len(y)) if sets.kept is None else sets.kept
-            chosen = regressor._identify_new(prediction[rows], sets, None if scale is None else scale[rows])
+            relative = None if scale is None else scale[rows]
+            chosen = identification(regressor.noise_, prediction[rows], sets, relative, diagnosis=regressor.diagnosis_)
             choices.add(chosen, sets, y[rows])
     if errors.rows == 0:
         raise DataError(f"{source}: the column {truth!r} is empty, so there is nothing to compare with.")

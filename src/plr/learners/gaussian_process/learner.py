@@ -155,8 +155,11 @@ class GaussianProcess(Learner):
         if task.validation is not None:
             raise ParameterError("GaussianProcess has no epochs to choose from, and no use for validation rows.")
         most = check_integer("most_rows", self.most_rows, low=2)
-        chosen = _rows_seen(task, most)
-        seen = task if chosen is None else take_rows(task, chosen)
+        chosen = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
+        if len(chosen) > most:
+            chosen = np.sort(np.random.default_rng(task.seed).permutation(chosen)[:most])
+        all_seen = len(chosen) == len(task.S)
+        seen = task if all_seen else take_rows(task, chosen)
         chains, plan = self._plan(len(seen.S))
         drawn = task.rule.learns_scale and (task.rule.may_miss or seen.S.values.size > len(seen.S))
         if not drawn:
@@ -175,8 +178,20 @@ class GaussianProcess(Learner):
                 found.append(chain)
                 if task.callback is not None:
                     task.callback(len(found), chains, -float(chain.evidence[-1]))
-        model = self._collect(_agreeing(found, problem), prepared, drawn)
-        if chosen is not None:
+        kept = _agreeing(found, problem)
+        target = prepared.robust[0]
+        evidence = np.mean([chain.evidence for chain in kept], axis=0)
+        scales = np.mean([chain.noise_scales for chain in kept], axis=0) * float(target.scale)
+        model = FittedGaussianProcess(
+            kept,
+            prepared.encoding,
+            target,
+            np.mean([chain.weights for chain in kept], axis=0),
+            Report(rounds=len(evidence), loss=-evidence, noise_scale=scales),
+            drawn,
+            target.undo(np.mean([chain.out_of_fold for chain in kept], axis=0)),
+        )
+        if not all_seen:
             model = self._add_other_rows(model, task, chosen)
         return model if task.groups is None else replace(model, out_of_fold=None)
 
@@ -190,7 +205,7 @@ class GaussianProcess(Learner):
         )
 
     def _problem(self, task: Task, prepared: Preprocessing) -> ChainTask:
-        S = prepared.robust_sets
+        target, S = prepared.robust
         share = check_number("outliers", self.outliers, low=0.0, below=1.0)
         if task.rule.may_miss:
             missing = np.full(len(S), float(task.rule.initial_state()[MISSING]))
@@ -199,23 +214,8 @@ class GaussianProcess(Learner):
         weight = np.ones(len(S))
         if task.sample_weight is not None:
             weight = np.maximum(task.sample_weight / task.sample_weight.mean(), _NOTHING)
-        odds = S.prior_or_uniform * (1.0 - missing[S.row_index]) * _inverse_density(task, S, prepared.robust_target)
+        odds = S.prior_or_uniform * (1.0 - missing[S.row_index]) * _inverse_density(task, S, target)
         return ChainTask(np.clip(prepared.features, -_FARTHEST, _FARTHEST), S, weight, odds, missing, task.start)
-
-    @staticmethod
-    def _collect(chains: tuple[Chain, ...], prepared: Preprocessing, drawn: bool) -> FittedGaussianProcess:
-        target = prepared.robust_target
-        evidence = np.mean([chain.evidence for chain in chains], axis=0)
-        scales = np.mean([chain.noise_scales for chain in chains], axis=0) * float(target.scale)
-        return FittedGaussianProcess(
-            chains,
-            prepared.encoding,
-            target,
-            np.mean([chain.weights for chain in chains], axis=0),
-            Report(rounds=len(evidence), loss=-evidence, noise_scale=scales),
-            drawn,
-            target.undo(np.mean([chain.out_of_fold for chain in chains], axis=0)),
-        )
 
     @staticmethod
     def _add_other_rows(model: FittedGaussianProcess, task: Task, chosen: NDArray[np.int64]) -> FittedGaussianProcess:
@@ -252,14 +252,6 @@ def _agreeing(chains: Sequence[Chain], problem: ChainTask) -> tuple[Chain, ...]:
     # Where none agrees with it, or it says no more than the priors do, the start cannot tell them apart.
     least = _AGREEMENT * gains.max() if gains.max() > 0 else -np.inf
     return tuple(chain for chain, gain in zip(chains, gains, strict=True) if gain >= least)
-
-
-def _rows_seen(task: Task, most: int) -> NDArray[np.int64] | None:
-    """Return the rows that chains see, in order; None for all of them."""
-    rows = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
-    if len(rows) > most:
-        rows = np.sort(np.random.default_rng(task.seed).permutation(rows)[:most])
-    return None if len(rows) == len(task.S) else rows
 
 
 def _inverse_density(task: Task, S: CandidateSets, target: Affine) -> Any:

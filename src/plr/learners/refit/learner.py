@@ -17,11 +17,10 @@ from plr._parameters import check_choice, check_integer, check_number
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import DivergenceError, ParameterError
 from plr.folds import Folds, check_folds, features_of, make_folds, predict_folds
-from plr.learners.refit.fits import FittedRegressor, WeightedFits
-from plr.learners.refit.regressors import check_regressor, tags_of, takes_missing
-from plr.learners.refit.row_scale import RowScale, RowScales, weighted_loss
+from plr.learners.refit.fits import FittedRegressor, WeightedFits, check_regressor, tags_of, takes_missing
+from plr.learners.refit.row_scale import RowScale, fit_relative_scales, fit_row_scale, weighted_loss
 from plr.noise import in_row_units
-from plr.preprocessing.scaling import label_scale
+from plr.preprocessing.scaling import learn_target
 
 __all__ = ["FittedRefit", "Refit"]
 
@@ -161,60 +160,58 @@ class Refit(Learner):
         """Fit the regressor to the task."""
         check_regressor(self.regressor)
         check_folds(self.cv)
-        self.check_weighting(task.rule.weighting)
         most = check_integer("max_rounds", self.max_rounds, low=1)
         tolerance = check_number("tol", self.tol, low=0.0)
         last = check_integer("last_fits", self.last_fits, low=1)
         resample = check_choice("without_weights", self.without_weights, ("error", "resample")) == "resample"
         if task.validation is not None:
             raise ParameterError("Refit stops when the weights stop moving and has no use for validation rows.")
+        name = type(self.regressor).__name__
         fits = WeightedFits(task, self.regressor, resample)
-        rounds = _Rounds(task, self.scale_target, type(self.regressor).__name__)
-        if rounds.fixed:
-            models = self._last_fits(fits, task, task.S.prior_or_uniform, last)
-            rounds.weigh(models[0].predict(task.X))
-            rounds.tell(1)
-            return FittedRefit(models, rounds.report())
-        folds = make_folds(task, self.cv)
-        by_row = task.rule.weighting.scale_by_row and bool(folds)
-        scales = RowScales(task, self.regressor, resample)
-        relative = None
-        for done in range(1, most + 1):
-            prediction = self._predict_folds(fits, task, rounds.weights, folds, done)
-            if by_row and done > 1:
+        rounds = _Rounds(task, self.scale_target, name)
+        # All rows that count; None where all do.
+        heavy = None if task.sample_weight is None or task.sample_weight.all() else np.flatnonzero(task.sample_weight)
+        folds = [] if rounds.fixed else make_folds(task, self.cv)
+        prediction = relative = row_scale = None
+        slope = 0.0
+        for done in range(1, 1 if rounds.fixed else most + 1):
+            prediction = self._predict_folds(fits, rounds.weights, folds, heavy, done)
+            if task.rule.weighting.scale_by_row and folds and done > 1:
                 # The first weights tell how far candidates are apart, not how far the true one is off.
-                with _noted(f"fitting {type(self.regressor).__name__} to the noise of rows in round {done}"):
-                    relative = scales.out_of_fold(prediction, rounds.weights, folds, done)
-            rounds.weigh(prediction, relative)
-            rounds.tell(most)
+                with _noted(f"fitting {name} to the noise of rows in round {done}"):
+                    relative, slope = fit_relative_scales(fits, prediction, rounds.weights, folds, done)
+            rounds.weigh(prediction, most, relative)
             if rounds.movement[-1] <= tolerance:
                 break
-        models = self._last_fits(fits, task, rounds.weights, last)
-        if relative is None:
-            return FittedRefit(models, rounds.report(), prediction if folds else None)
-        with _noted(f"fitting {type(self.regressor).__name__} to the noise of all rows"):
-            row_scale = scales.last(prediction, rounds.weights, _rows_with_weight(task))
-        return FittedRefit(models, rounds.report(), prediction, row_scale, relative)
+        weights = task.S.prior_or_uniform if rounds.fixed else rounds.weights
+        with _noted(f"fitting {name} to all rows"):
+            models = Parallel(n_jobs=task.n_jobs, prefer="threads")(
+                delayed(fits.fit)(heavy, weights, 0, number) for number in range(last)
+            )
+        if rounds.fixed:
+            rounds.weigh(models[0].predict(task.X), 1)
+        if prediction is not None and relative is not None:
+            with _noted(f"fitting {name} to the noise of all rows"):
+                row_scale = fit_row_scale(fits, prediction, weights, heavy, slope)
+        report = Report(
+            len(rounds.losses), np.array(rounds.losses), np.array(rounds.scales), movement=np.array(rounds.movement)
+        )
+        return FittedRefit(tuple(models), report, prediction if folds else None, row_scale, relative)
 
-    def _predict_folds(self, fits: WeightedFits, task: Task, weights: Floats, folds: Folds, done: int) -> Floats:
+    def _predict_folds(
+        self, fits: WeightedFits, weights: Floats, folds: Folds, heavy: Rows | None, done: int
+    ) -> Floats:
+        """Predict each fold by a regressor fitted without it under given weights."""
+        task = fits.task
+
         def run(fold: int, train: Rows, test: Rows) -> Floats:
-            with _noted(f"fitting {type(self.regressor).__name__} in round {done}, without fold {fold + 1} of {parts}"):
+            without = f", without fold {fold + 1} of {len(folds)}" if folds else ""
+            with _noted(f"fitting {type(self.regressor).__name__} in round {done}{without}"):
                 return fits.fit(train, weights, done, fold).predict(features_of(task.X, test))
 
-        parts = len(folds)
-        if not folds:
-            # A lone row, or a lone group: there is nothing else to learn from.
-            with _noted(f"fitting {type(self.regressor).__name__} in round {done}"):
-                return fits.fit(_rows_with_weight(task), weights, done, 0).predict(task.X)
-        return predict_folds(folds, run, len(task.S), task.n_jobs)
-
-    def _last_fits(self, fits: WeightedFits, task: Task, weights: Floats, count: int) -> tuple[FittedRegressor, ...]:
-        rows = _rows_with_weight(task)
-        with _noted(f"fitting {type(self.regressor).__name__} to all rows"):
-            found = Parallel(n_jobs=task.n_jobs, prefer="threads")(
-                delayed(fits.fit)(rows, weights, 0, number) for number in range(count)
-            )
-        return tuple(found)
+        rows = np.arange(len(task.S))
+        # A lone row, or a lone group: there is nothing else to learn from.
+        return predict_folds(folds or [(rows if heavy is None else heavy, rows)], run, len(rows), task.n_jobs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -230,23 +227,27 @@ class _Rounds:
 
     def __init__(self, task: Task, scale_target: bool, name: str) -> None:
         self._task, self._name = task, name
-        self.fixed = _are_fixed(task)
+        # Where no prediction can move the weights.
+        self.fixed = task.rule.formula.shares == EVEN or (bool((task.S.sizes == 1).all()) and not task.rule.may_miss)
         prepared = task.preprocess(scale_target=scale_target)
         self._target, self._S = prepared.target, prepared.sets
         self._log_q = task.scaled_log_q(self._target)
-        self._state = task.rule.initial_state(label_scale(self._S, task.sample_weight))
+        self._state = task.rule.initial_state(float(learn_target(self._S, task.sample_weight).scale))
         # A copy: kernels are compiled for weights that can be written to.
         self.weights: Floats = np.array(task.S.prior_or_uniform if task.start is None else task.start)
         self.movement: list[float] = []
-        self._losses: list[float] = []
-        self._scales: list[float] = []
+        self.losses: list[float] = []
+        self.scales: list[float] = []
 
-    def weigh(self, prediction: Floats, relative: Floats | None = None) -> None:
-        """Weigh the candidates around predictions in label units, with a scale for each row where it is given."""
+    def weigh(self, prediction: Floats, most: int, relative: Floats | None = None) -> None:
+        """Weigh the candidates around predictions in label units, with a scale for each row where it is given.
+
+        The callback is told of the round, one of at most so many.
+        """
         if not np.isfinite(prediction).all():
             row = int(np.flatnonzero(~np.isfinite(prediction))[0])
             raise DivergenceError(
-                f"{self._name} predicted {prediction[row]} for row {row} in round {len(self._losses) + 1}; its labels "
+                f"{self._name} predicted {prediction[row]} for row {row} in round {len(self.losses) + 1}; its labels "
                 f"were finite, so look at its parameters and at the features of that row."
             )
         rule, S, weight = self._task.rule, self._S, self._task.sample_weight
@@ -256,40 +257,19 @@ class _Rounds:
         if rule.learns_scale and not self.fixed:
             # By the weights that the predictions were learned under, and one step only: a scale followed to its end
             # is that of a model still poor, and decides too early.
-            own = len(self._losses) > 0
+            own = len(self.losses) > 0
             self._state = rule.update_scale(centre, S, self._state, self.weights, weight, own=own)
-            self._scales.append(float(self._state[SCALE]) * float(self._target.scale))
+            self.scales.append(float(self._state[SCALE]) * float(self._target.scale))
         found = rule.evaluate(centre, S, self._state, log_q)
         moved = np.add.reduceat(np.abs(found.weights - self.weights), S.offsets[:-1]) / 2
         self.movement.append(float(np.average(moved, weights=weight)))
         losses = found.loss
         if relative is not None:
             losses = weighted_loss(rule, self._target.apply(prediction), self._S, found.weights)
-        self._losses.append(float(np.average(losses, weights=weight)))
+        self.losses.append(float(np.average(losses, weights=weight)))
         self.weights = found.weights
-
-    def tell(self, most: int) -> None:
-        """Tell the callback how far it is."""
         if self._task.callback is not None:
-            self._task.callback(len(self._losses), most, self._losses[-1])
-
-    def report(self) -> Report:
-        """Return how it went."""
-        return Report(
-            len(self._losses), np.array(self._losses), np.array(self._scales), movement=np.array(self.movement)
-        )
-
-
-def _are_fixed(task: Task) -> bool:
-    """Return whether no prediction can move the weights."""
-    return task.rule.formula.shares == EVEN or (bool((task.S.sizes == 1).all()) and not task.rule.may_miss)
-
-
-def _rows_with_weight(task: Task) -> Rows | None:
-    """Return the rows that count; None for all of them."""
-    if task.sample_weight is None or bool((task.sample_weight > 0).all()):
-        return None
-    return np.flatnonzero(task.sample_weight)
+            self._task.callback(len(self.losses), most, self.losses[-1])
 
 
 @contextmanager
