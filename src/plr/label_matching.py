@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,12 @@ def precision_of(truth: Floats) -> Precision:
     >>> precision_of(np.array([1.5, 2.25]))
     Precision(largest=2.25, decimals=2)
     """
-    return Precision(float(np.abs(truth).max()), _decimals(truth))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = ((decimals, truth * 10.0**decimals) for decimals in range(_MOST_DECIMALS + 1))
+        whole = (
+            place for place, values in scaled if (np.abs(values - np.rint(values)) <= 1e-12 * np.abs(values)).all()
+        )
+        return Precision(float(np.abs(truth).max()), next(whole, None))
 
 
 def true_candidates(
@@ -89,24 +94,9 @@ def true_candidates(
     found = nearest <= np.maximum(_NEAR * np.abs(truth), same)
     if decimals is not None:
         rounds = off <= 0.5 * 10.0**-decimals * (1 + _NEAR)
+        first = np.minimum.reduceat(np.where(is_nearest, np.arange(len(values)), len(values)), begin)
         # Where two different candidates become the truth, rounding does not tell which one is meant.
         with np.errstate(over="ignore"):
-            differs = np.abs(values - _first(values, is_nearest, rows, begin)) > same
+            differs = np.abs(values - values[first][rows]) > same
         found |= np.logical_or.reduceat(rounds, begin) & ~np.logical_or.reduceat(rounds & differs, begin)
     return np.asarray(is_nearest & found[rows])
-
-
-def _first(values: Floats, chosen: NDArray[np.bool_], rows: NDArray[np.int64], begin: NDArray[np.int64]) -> Any:
-    """Return, for each candidate, the first chosen one of its row."""
-    places = np.where(chosen, np.arange(len(values)), len(values))
-    return values[np.minimum.reduceat(places, begin)][rows]
-
-
-def _decimals(truth: Floats) -> int | None:
-    """Return how many decimals the truths are rounded to; None where they do not seem to be rounded."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        for decimals in range(_MOST_DECIMALS + 1):
-            scaled = truth * 10.0**decimals
-            if (np.abs(scaled - np.rint(scaled)) <= 1e-12 * np.abs(scaled)).all():
-                return decimals
-    return None

@@ -431,6 +431,7 @@ def fit(
     # What is in the file about the module's code is for messages.
     named = ({"option": options} if options else {}) | ({"module": short_name(module)} if module else {})
     asked_for = {**parts, **named, "seed": seed, "intervals": intervals, "drop_empty": drop_empty}
+    in_batches = {"stream": True, "engine": resources.engine, "workers": resources.workers}
     scratch = resources.place(out) if folder is not None else None
     if folder is None and resources.scratch is not None:
         raise ParameterError("--scratch is for training in batches, and the rows are read as one table; leave it out.")
@@ -444,7 +445,7 @@ def fit(
             in_batches=folder is not None,
             scratch=scratch,
             engine=engine,
-            options=asked_for if folder is None else {**asked_for, "engine": resources.engine},
+            options=asked_for if folder is None else {**asked_for, **in_batches},
             check=check,
             save=save,
             front=front,

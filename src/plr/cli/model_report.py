@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from plr.columns.features import Features
     from plr.regressor import PartialLabelRegressor
-    from plr.report.content import ModelContent
     from plr.report.importance import Importance
+    from plr.report.model_page import ModelContent
     from plr.report.rows import Rows
     from plr.tables import TableModel
 
@@ -101,8 +101,7 @@ def report_model(
     from plr.cli.common import check_different, load, working
     from plr.errors import ParameterError
     from plr.report import write_model_page
-    from plr.report.content import ModelContent
-    from plr.report.writing import read_training_rows
+    from plr.report.model_page import ModelContent, read_training_rows
 
     check_different(MODEL=path, **{"--data": data, "--out": out})
     if data is None and (truth or target or prior):
@@ -121,14 +120,12 @@ def report_model(
 
 def summarise_page(content: ModelContent, out: Path) -> dict[str, Any]:
     """Return what a page says in numbers, as plain values."""
-    from dataclasses import asdict
-
-    facts, diagnosis = content.facts, content.model.diagnosis_
+    diagnosis = content.model.diagnosis_
     return {
         "page": str(out),
         "new_rows": content.new,
-        "facts": None if facts is None else asdict(facts),
-        "diagnosis": None if diagnosis is None else diagnosis.told(),
+        "facts": content.facts,
+        "diagnosis": None if diagnosis is None else diagnosis.brief(),
     }
 
 

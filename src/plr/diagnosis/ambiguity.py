@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 
-__all__ = ["Odd", "ValuePair", "always_together", "labelled_rows", "odd_values", "spread_of", "values_together"]
+__all__ = ["OutlyingValue", "ValuePair", "labelled_rows", "outlying_values", "spread_of", "values_together"]
 
 Floats = NDArray[np.float64]
 
 # Values that come in fewer rows say nothing about what always comes with them.
 _LEAST_ROWS = 20
 _MOST_VALUES = 300
-_ALWAYS = 0.95
 # Candidates closer together than this share of the spread of all labels are as good as one.
 _AS_GOOD_AS_ONE = 0.01
 
@@ -32,7 +31,7 @@ class ValuePair:
 
 
 @dataclass(frozen=True)
-class Odd:
+class OutlyingValue:
     """A value that lies far from all others, and how many rows have it."""
 
     value: float
@@ -83,21 +82,10 @@ def values_together(S: CandidateSets) -> tuple[list[ValuePair], int]:
     return list(found.values()), len(enough)
 
 
-def always_together(found: list[ValuePair]) -> list[ValuePair]:
-    """Return the pairs of which neither comes without the other."""
-    return [pair for pair in found if pair.share >= _ALWAYS]
-
-
-def odd_values(S: CandidateSets) -> list[Odd]:
+def outlying_values(S: CandidateSets) -> list[OutlyingValue]:
     """Return values that come again and again and lie far from all others: words for "missing" written as numbers."""
     low, high = np.quantile(S.values, [0.05, 0.95])
-    middle = S.values[(S.values >= low) & (S.values <= high)]
     width = float(high - low)
     values, counts = np.unique(S.values, return_counts=True)
-    if width <= 0 or not len(middle):
-        return []
-    far = (values < low - width) | (values > high + width)
-    often = counts >= max(5, 0.002 * len(S))
-    return [
-        Odd(float(value), int(count)) for value, count in zip(values[far & often], counts[far & often], strict=True)
-    ]
+    found = ((values < low - width) | (values > high + width)) & (counts >= max(5, 0.002 * len(S))) & (width > 0)
+    return [OutlyingValue(float(value), int(count)) for value, count in zip(values[found], counts[found], strict=True)]

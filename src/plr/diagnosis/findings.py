@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from plr.diagnosis.ambiguity import Odd, ValuePair
+from plr.diagnosis.ambiguity import OutlyingValue, ValuePair
 from plr.diagnosis.relations import Relation
 from plr.diagnosis.signal import CLEAR, Signal
 
@@ -64,7 +64,7 @@ class Diagnosis:
         More such relations, where a row has more than two candidates that do.
     telling_rows : int
         Of the rows that are as good as labelled, those that say which of the twins is true.
-    odd_values : tuple of Odd
+    odd_values : tuple of OutlyingValue
         Values that recur far from all others.
     has_prior : bool
         Whether candidates come with priors that make some likelier than others.
@@ -91,7 +91,7 @@ class Diagnosis:
     twins: Relation | None
     further_twins: tuple[Relation, ...]
     telling_rows: int
-    odd_values: tuple[Odd, ...]
+    odd_values: tuple[OutlyingValue, ...]
     has_prior: bool
     plain: bool
     signal: Signal | None
@@ -109,8 +109,8 @@ class Diagnosis:
         """The relations that tie candidates between which nothing in the data can tell; none where something can."""
         return () if self.twins is None or self._can_tell_twins else (self.twins, *self.further_twins)
 
-    def told(self) -> dict[str, str]:
-        """Return the verdict, why and what to do, as programs are told beside other things."""
+    def brief(self) -> dict[str, str]:
+        """Return the verdict, the reason and the advice as plain values."""
         return {"verdict": self.verdict, "reason": self.reason, "advice": self.advice}
 
     @property
@@ -137,15 +137,14 @@ class Diagnosis:
         """Return all of it in words."""
         return "\n".join([_HEADLINES[self.verdict], self.reason, self.advice, "", *self._facts()])
 
-    def __str__(self) -> str:
-        return self.summary()
+    __str__ = summary
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.rows} rows, verdict {self.verdict!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        return {**self.told(), **asdict(self)}
+        return {**self.brief(), **asdict(self)}
 
     @property
     def _can_tell_twins(self) -> bool:
@@ -249,13 +248,13 @@ class Diagnosis:
             f"As good as labelled: {self.labelled_rows:,} rows ({self.labelled_rows / self.rows:.0%}), with one "
             "candidate or several that are nearly equal.",
         ]
-        told = None
+        stated = None
         degree = f"Ambiguity degree about {self.ambiguity_degree:.2f} of 1"
         if self.always_together:
             pair = self.always_together[0]
             lines.append(f"{degree}: {pair.value:g} and {pair.other:g} always come together ({pair.rows} rows).")
         elif tie := next((relation for relation in self.relations if relation.kind != "digit"), None):
-            told = tie
+            stated = tie
             lines.append(
                 f"{degree}: in {tie.share:.0%} of the rows with several candidates {tie.words} "
                 f"(by chance {tie.by_chance:.0%})."
@@ -271,7 +270,7 @@ class Diagnosis:
             f"In {relation.share:.0%} of {'the pairs' if relation.kind == 'digit' else 'these rows'} {relation.words} "
             f"(by chance {relation.by_chance:.0%})."
             for relation in self.relations
-            if relation is not told
+            if relation is not stated
         ]
         if self.rows_all_equal:
             lines.append(f"{self.rows_all_equal:,} rows name one value several times and nothing else.")

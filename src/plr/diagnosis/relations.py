@@ -30,24 +30,24 @@ _TRIALS, _TRIED_ROWS, _MOST_PAIRS_OF_A_ROW = 600, 100, 15
 _MOST_FURTHER = 6
 
 _RATIOS = {
-    2.20462: "kilograms and pounds",
-    1.609344: "miles and kilometres",
-    2.54: "inches and centimetres",
-    3.28084: "metres and feet",
-    3.6: "metres per second and kilometres per hour",
-    1.94384: "metres per second and knots",
-    1.852: "knots and kilometres per hour",
-    4.184: "calories and joules",
-    28.3495: "ounces and grams",
-    3.785412: "gallons and litres",
-    7.50062: "kilopascals and millimetres of mercury",
-    18.0182: "mmol/l and mg/dl of glucose",
-    60.0: "seconds and minutes, or minutes and hours",
-    3600.0: "seconds and hours",
-    24.0: "hours and days",
-    10.0: "a decimal point one place off",
-    100.0: "a decimal point two places off, or shares and per cent",
-    1000.0: "a unit and its thousandth, such as grams and kilograms",
+    2.20462: "between kilograms and pounds",
+    1.609344: "between miles and kilometres",
+    2.54: "between inches and centimetres",
+    3.28084: "between metres and feet",
+    3.6: "between metres per second and kilometres per hour",
+    1.94384: "between metres per second and knots",
+    1.852: "between knots and kilometres per hour",
+    4.184: "between calories and joules",
+    28.3495: "between ounces and grams",
+    3.785412: "between gallons and litres",
+    7.50062: "between kilopascals and millimetres of mercury",
+    18.0182: "between mmol/l and mg/dl of glucose",
+    60.0: "between seconds and minutes, or minutes and hours",
+    3600.0: "between seconds and hours",
+    24.0: "between hours and days",
+    10.0: "with a decimal point one place off",
+    100.0: "with a decimal point two places off, or shares and per cent",
+    1000.0: "between a unit and its thousandth, such as grams and kilograms",
 }
 
 
@@ -59,6 +59,10 @@ class Pairs:
     high: Floats
     row: Integers
     rows: int
+
+    def take(self, chosen: NDArray[np.bool_]) -> Pairs:
+        """Return some of the pairs."""
+        return Pairs(self.low[chosen], self.high[chosen], self.row[chosen], self.rows)
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,10 @@ class Relation:
 def pairs_of(S: CandidateSets, random: np.random.Generator) -> Pairs:
     """Return pairs of different candidates, of as many rows as there is time for, drawn at random."""
     sizes = np.minimum(S.sizes, _MOST_OF_A_ROW)
-    several = np.flatnonzero(sizes > 1)
-    order = random.permutation(several)
+    order = random.permutation(np.flatnonzero(sizes > 1))
     counts = np.cumsum(sizes[order] * (sizes[order] - 1) // 2)
-    chosen = np.sort(order[: max(1, int(np.searchsorted(counts, _MOST_PAIRS)))]) if len(order) else order
-    low, high, row = [], [], []
+    chosen = np.sort(order[: max(1, int(np.searchsorted(counts, _MOST_PAIRS)))])
+    low, high, row = [np.empty(0)], [np.empty(0)], [np.empty(0, dtype=np.int64)]
     for size in np.unique(S.sizes[chosen]):
         rows = chosen[S.sizes[chosen] == size]
         block = S.values[S.offsets[rows][:, None] + np.arange(size)]
@@ -125,11 +128,8 @@ def pairs_of(S: CandidateSets, random: np.random.Generator) -> Pairs:
         low.append(block[:, first].ravel())
         high.append(block[:, second].ravel())
         row.append(np.repeat(rows, len(first)))
-    if not low:
-        return Pairs(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64), 0)
-    joined = Pairs(np.concatenate(low), np.concatenate(high), np.concatenate(row), len(chosen))
-    different = joined.high > joined.low
-    return Pairs(joined.low[different], joined.high[different], joined.row[different], len(chosen))
+    pairs = Pairs(np.concatenate(low), np.concatenate(high), np.concatenate(row), len(chosen))
+    return pairs.take(pairs.high > pairs.low)
 
 
 def find_relations(S: CandidateSets, spread: float, random: np.random.Generator) -> list[Relation]:
@@ -150,12 +150,13 @@ def find_relations(S: CandidateSets, spread: float, random: np.random.Generator)
     found = [
         _peak("ratio", _log_ratios(pairs), pairs, _log_ratios(dealt), dealt),
         _peak("difference", (pairs.high - pairs.low) / spread, pairs, (dealt.high - dealt.low) / spread, dealt, spread),
-        _digits(pairs, dealt),
     ]
     kept = [relation for relation in found if relation is not None]
+    share, chance = _one_digit_share(pairs), _one_digit_share(dealt)
+    if share >= 0.5 and share - chance >= 0.3:
+        kept.append(Relation("digit", 10.0, 0.0, share, chance, "they differ in one digit"))
     if not any(relation.share >= 0.9 for relation in kept):
-        line = _line(pairs, dealt, spread)
-        kept += [] if line is None else [line]
+        kept += [line] if (line := _line(pairs, dealt, spread)) is not None else []
     # Of equals, digits come last: where values differ by 20 throughout, one digit of them differs as a consequence.
     kept.sort(key=lambda relation: (round(relation.by_chance - relation.share, 1), relation.kind == "digit"))
     if kept and kept[0].share >= 0.9 and kept[0].kind != "digit":
@@ -176,30 +177,20 @@ def _peak(
     kind: str, amount: Floats, pairs: Pairs, amount_by_chance: Floats, dealt: Pairs, unit: float = 1.0
 ) -> Relation | None:
     """Return the amount that comes most often beyond chance, as finely as it can be told."""
-    best: tuple[float, float, float] | None = None
+    value = share = chance = 0.0
     for width in _WIDTHS:
-        peak = max(
-            (_count(amount, pairs, amount_by_chance, dealt, width, shift) for shift in (0.0, 0.5)),
-            key=lambda counted: counted[1] - counted[2],
-        )
+        counted = (_count(amount, pairs, amount_by_chance, dealt, width, shift) for shift in (0.0, 0.5))
+        peak = max(counted, key=lambda found: found[1] - found[2])
         # Finer only where hardly a row is lost: then the value is exact and not a matter of rounding.
-        if best is None or peak[1] - peak[2] >= 0.8 * (best[1] - best[2]):
-            best = peak
-    if best is None:
+        if peak[1] - peak[2] >= 0.8 * (share - chance):
+            value, share, chance = peak
+    if share < max(_LEAST_SHARE, _TIMES_CHANCE * chance, chance + _LEAST_EXCESS) or share * pairs.rows < _LEAST_ROWS:
         return None
-    value, share, chance = best
-    excess = share - chance
-    if share < _LEAST_SHARE or excess < _LEAST_EXCESS or share < _TIMES_CHANCE * chance:
-        return None
-    if share * pairs.rows < _LEAST_ROWS:
-        return None
-    if kind == "ratio":
-        value = float(np.exp(value))
-        words = f"one is {value:.6g} times the other" + _named_ratio(value)
-    else:
-        value *= unit
-        words = f"one is {value:.6g} more than the other"
-    return Relation(kind, value, 0.0, share, chance, words)
+    if kind == "difference":
+        return Relation(kind, value * unit, 0.0, share, chance, f"one is {value * unit:.6g} more than the other")
+    ratio = float(np.exp(value))
+    known = next((f", as {words}" for known, words in _RATIOS.items() if abs(ratio / known - 1) < 0.002), "")
+    return Relation(kind, ratio, 0.0, share, chance, f"one is {ratio:.6g} times the other{known}")
 
 
 def _count(
@@ -210,10 +201,9 @@ def _count(
     if not len(names):
         return 0.0, 0.0, 0.0
     other_names, other_counts = np.unique(_bins(by_chance, dealt.row, width, shift), return_counts=True)
-    where = np.minimum(np.searchsorted(other_names, names), max(len(other_names) - 1, 0))
+    _, here, there = np.intersect1d(names, other_names, assume_unique=True, return_indices=True)
     chance = np.zeros(len(names))
-    if len(other_names):
-        chance = np.where(other_names[where] == names, other_counts[where], 0) / dealt.rows
+    chance[here] = other_counts[there] / dealt.rows
     excess = np.where(_stands_out(names, counts), counts / pairs.rows - chance, 0.0)
     top = int(np.argmax(excess))
     inside = np.floor(amount / width + shift) == names[top]
@@ -241,13 +231,6 @@ def _bins(amount: Floats, row: Integers, width: float, shift: float) -> Integers
     return bins[fresh]
 
 
-def _digits(pairs: Pairs, dealt: Pairs) -> Relation | None:
-    share, chance = _one_digit_share(pairs), _one_digit_share(dealt)
-    if share < 0.5 or share - chance < 0.3:
-        return None
-    return Relation("digit", 10.0, 0.0, share, chance, "they differ in one digit")
-
-
 def _one_digit_share(pairs: Pairs) -> float:
     """Return the share of pairs whose difference has one digit that is not zero."""
     difference = pairs.high - pairs.low
@@ -264,8 +247,7 @@ def further_relations(S: CandidateSets, spread: float, known: Relation, random: 
     dealt = pairs_of(CandidateSets._of_checked(random.permutation(S.values), S.offsets), random)
     while len(found) <= _MOST_FURTHER:
         other = ~np.logical_or.reduce([relation.holds(pairs, spread) for relation in found])
-        rest = Pairs(pairs.low[other], pairs.high[other], pairs.row[other], pairs.rows)
-        line = _line(rest, dealt, spread)
+        line = _line(pairs.take(other), dealt, spread)
         if line is None:
             break
         found.append(line)
@@ -289,16 +271,10 @@ def _line(pairs: Pairs, dealt: Pairs, spread: float) -> Relation | None:
     slopes = (pairs.high[second] - pairs.high[first]) / apart
     offsets = pairs.high[first] - slopes * pairs.low[first]
     tried = Pairs(pairs.low[few], pairs.high[few], place[few], min(len(rows), _TRIED_ROWS))
-    best = max(
-        (
-            (_share_on(tried, slope, offset, spread), slope, offset)
-            for slope, offset in zip(slopes, offsets, strict=True)
-        ),
-        default=(0.0, 0.0, 0.0),
-    )
-    if best[0] < 0.8:
+    lines = ((_share_on(tried, *line, spread), *line) for line in zip(slopes, offsets, strict=True))
+    share, slope, offset = max(lines, default=(0.0, 0.0, 0.0))
+    if share < 0.8:
         return None
-    slope, offset = best[1], best[2]
     on = np.abs(pairs.high - slope * pairs.low - offset) < 0.01 * spread
     slope, offset = (float(part) for part in np.polyfit(pairs.low[on], pairs.high[on], 1))
     share, chance = _share_on(pairs, slope, offset, spread), _share_on(dealt, slope, offset, spread)
@@ -313,10 +289,3 @@ def _share_on(pairs: Pairs, slope: float, offset: float, spread: float) -> float
     """Return the share of rows that have a pair on a line."""
     on = np.abs(pairs.high - slope * pairs.low - offset) < 0.005 * spread
     return np.count_nonzero(np.bincount(pairs.row[on])) / pairs.rows
-
-
-def _named_ratio(ratio: float) -> str:
-    for known, words in _RATIOS.items():
-        if abs(ratio / known - 1) < 0.002:
-            return f", as between {words}" if "off" not in words else f", as with {words}"
-    return ""

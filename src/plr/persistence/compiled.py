@@ -6,15 +6,15 @@ need no more memory than rows and file account for. What cannot be checked must 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from plr.persistence.schema import MalformedError, require
+from plr.persistence.schema import MalformedError, RefusedError, UntrustedError, require
 
-__all__ = ["UntrustedError", "check_compiled"]
+__all__ = ["check_compiled"]
 
 _BAD_TREE = "invalid tree: child index or column out of range"
 _BAD_ROWS, _BAD_INDEX = "invalid rows of neighbours", "invalid index of neighbours"
@@ -33,67 +33,56 @@ _DUMMY = "sklearn.dummy.DummyRegressor"
 _NEIGHBOURS = "sklearn.neighbors._regression.KNeighborsRegressor"
 
 
-class UntrustedError(MalformedError):
-    """The file is whole, but asks for more trust than it has been given."""
-
-
 def check_compiled(found: Any, trusted: Container[str] = ()) -> None:
     """Refuse an object that contains something that compiled code would be led astray by.
 
     ``trusted`` names types that may do what cannot be checked; what can be is checked for them as well.
     """
-    _walk(found, "", trusted, set(), 0)
+    seen: set[tuple[int, str]] = set()
+    left: list[tuple[Any, str, int]] = [(found, "", 0)]
+    while left:
+        part, owner, depth = left.pop()
+        if (id(part), owner) in seen or isinstance(part, str | bytes | int | float | bool | type(None)):
+            continue
+        seen.add((id(part), owner))
+        require(depth <= _DEEPEST, "one of its regressors is nested too deep")
+        inside: Iterable[Any]
+        if isinstance(part, np.ndarray):
+            inside = part.ravel() if part.dtype == object else ()
+        elif isinstance(part, list | tuple | set | frozenset):
+            inside = part
+        elif isinstance(part, dict):
+            inside = [*part.keys(), *part.values()]
+        else:
+            _check_object(part, owner, trusted)
+            inside, owner = getattr(part, "__dict__", {}).values(), _name(part)
+        left += [(entry, owner, depth + 1) for entry in inside]
 
 
-def _walk(part: Any, owner: str, trusted: Container[str], seen: set[int], depth: int) -> None:
-    if id(part) in seen or isinstance(part, str | bytes | int | float | bool | type(None)):
-        return
-    seen.add(id(part))
-    require(depth <= _DEEPEST, "one of its regressors is nested too deep")
-    name = f"{type(part).__module__}.{type(part).__qualname__}"
-    inside: list[Any]
-    if isinstance(part, np.ndarray):
-        inside = list(part.ravel()) if part.dtype == object else []
-    elif isinstance(part, list | tuple | set | frozenset):
-        inside = list(part)
-    elif isinstance(part, dict):
-        inside = [*part.keys(), *part.values()]
-    else:
-        _check_object(part, name, owner, trusted)
-        inside, owner = list(getattr(part, "__dict__", {}).values()), name
-    for entry in inside:
-        _walk(entry, owner, trusted, seen, depth + 1)
-
-
-def _check_object(part: Any, name: str, owner: str, trusted: Container[str]) -> None:
-    state = getattr(part, "__dict__", {})
+def _check_object(part: Any, owner: str, trusted: Container[str]) -> None:
+    name, state = _name(part), getattr(part, "__dict__", {})
     for attribute, value in state.items():
         # A method that is replaced would not do what is relied on here.
         shadowed = callable(getattr(type(part), attribute, None)) or attribute in ("_impl", "_in_fit")
         require(not shadowed or name in trusted, "a regressor has a method replaced")
-        if attribute == "n_jobs":
-            require(
-                value is None or _whole(value, -_MOST_JOBS, _MOST_JOBS), "the n_jobs of a regressor is out of range"
-            )
+        right = attribute != "n_jobs" or value is None or _whole(value, -_MOST_JOBS, _MOST_JOBS)
+        require(right, "the n_jobs of a regressor is out of range")
     if name in _PARTS and owner not in _PARTS[name] and owner not in trusted:
-        raise UntrustedError(f"holds a {type(part).__name__} where scikit-learn has none")
-    check = _CHECKS.get(name)
-    fitted = name not in _ESTIMATORS or any(attribute.endswith("_") for attribute in state)
-    if check is None or not fitted:
+        raise RefusedError(f"holds a {type(part).__name__} where scikit-learn has none")
+    if name not in _CHECKS or (name in _ESTIMATORS and not any(attribute.endswith("_") for attribute in state)):
         return
     try:
         if name in _ESTIMATORS:
             columns = 1 if name == _DUMMY else part.n_features_in_
             require(type(columns) is int and columns > 0, "a regressor has no columns")
-            for attribute in _SINGLE:
-                require(state.get(attribute, 1) == 1, "a regressor has several outputs")
-        usual = check(part)
+            _hold("a regressor has several outputs", [state.get(attribute, 1) == 1 for attribute in _SINGLE])
+        usual = _CHECKS[name](part)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise MalformedError(f"one of its regressors is no valid {type(part).__name__}") from error
     if usual is False and name not in trusted:
         raise UntrustedError(
             f"holds a {type(part).__name__} of an unusual kind, whose numbers plr cannot check. If you know where the "
-            f"file comes from, load it with load_model(path, trusted=[{name!r}]), or --trust {name} on the command line"
+            f"file comes from, name its type, {name}, with {{parameter}}"
         )
 
 

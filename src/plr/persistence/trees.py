@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._fields import MATRIX, require
+from plr._fields import MATRIX
+from plr.persistence.schema import require
 
 __all__ = ["StoredTree"]
 
