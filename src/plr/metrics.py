@@ -173,20 +173,20 @@ class ChoiceMetrics:
         if given is not None and judged.any():
             # The truth may be among those that were left out, and then the choice is wrong.
             judged |= given > sizes
-        told = several & judged
+        ambiguous = several & judged
         right = is_true[likeliest]
         share = np.repeat(weight * judged, sizes)
         bins = np.minimum((probabilities * _BINS).astype(np.int64), _BINS - 1)
-        self._counts += [weight.sum(), weight @ several, weight @ judged, weight @ told]
-        self._right += [weight @ (right & judged), weight @ (right & told)]
-        self._chance += float(weight[told] @ (1.0 / (sizes if given is None else given)[told]))
-        self._expected += float(weight[told] @ probabilities[likeliest][told])
+        self._counts += [weight.sum(), weight @ several, weight @ judged, weight @ ambiguous]
+        self._right += [weight @ (right & judged), weight @ (right & ambiguous)]
+        self._chance += float(weight[ambiguous] @ (1.0 / (sizes if given is None else given)[ambiguous]))
+        self._expected += float(weight[ambiguous] @ probabilities[likeliest][ambiguous])
         parts = (share, share * probabilities, share * is_true)
         self._bins += [np.bincount(bins, part, _BINS) for part in parts]
 
     def figures(self) -> dict[str, Any]:
         """Return the figures, as plain values."""
-        rows, several, judged, told = (round(float(count)) for count in self._counts)
+        rows, several, judged, ambiguous = (round(float(count)) for count in self._counts)
         _, _, among, among_several = map(float, self._counts)
         counts, said, came = self._bins
         filled = counts > 0
@@ -194,11 +194,11 @@ class ChoiceMetrics:
             "rows": rows,
             "rows_with_several": several,
             "rows_with_truth_among_candidates": judged,
-            "rows_judged_with_several": told,
+            "rows_judged_with_several": ambiguous,
             "accuracy": float(self._right[0] / among) if judged else None,
-            "accuracy_with_several": float(self._right[1] / among_several) if told else None,
-            "by_chance_with_several": self._chance / among_several if told else None,
-            "expected_with_several": self._expected / among_several if told else None,
+            "accuracy_with_several": float(self._right[1] / among_several) if ambiguous else None,
+            "by_chance_with_several": self._chance / among_several if ambiguous else None,
+            "expected_with_several": self._expected / among_several if ambiguous else None,
             "calibration_error": float(np.abs(said - came).sum() / counts.sum()) if judged else None,
             "calibration": [
                 {"candidates": round(float(count)), "said": float(one / count), "true": float(other / count)}

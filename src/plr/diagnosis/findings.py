@@ -177,13 +177,13 @@ class Diagnosis:
                 "not measured",
                 "Features go with the candidates; how well they tell them apart was not measured."
                 if self.plain
-                else f"With {self.rows} rows a quick look could not tell whether features say nothing.",
+                else f"With {_counted(self.rows)} a quick look could not tell whether features say nothing.",
                 "plr.check, or plr check, measures what features say.",
             )
         if signal is None and self.twins is None:
             return (
                 "thin",
-                f"With {self.rows} rows nothing can be said about whether features tell the candidates apart.",
+                f"With {_counted(self.rows)} nothing can be said about whether features tell the candidates apart.",
                 "Collect more rows; some hundreds are a beginning.",
             )
         if signal is not None and not self.plain and signal.gain <= _FAINT * signal.gain_error:
@@ -196,8 +196,8 @@ class Diagnosis:
             if self.rows < ENOUGH_ROWS:
                 return (
                     "thin",
-                    f"A quick look finds nothing that features say about the true values; with {self.rows} rows, it "
-                    "may have overlooked it.",
+                    "A quick look finds nothing that features say about the true values; with "
+                    f"{_counted(self.rows)}, it may have overlooked it.",
                     "Fit it, and trust no answer that you have not checked; more rows or features would help.",
                 )
             return (
@@ -213,7 +213,8 @@ class Diagnosis:
                 "Fit it as it is.",
             )
         if self.twins is not None:
-            held = "the priors" if self.has_prior else f"{self.telling_rows} rows that are as good as labelled"
+            labelled_rows = f"{_counted(self.telling_rows, 'row that is', 'rows that are')} as good as labelled"
+            held = "the priors" if self.has_prior else labelled_rows
             return (
                 "thin",
                 f"In {self.twins.share:.0%} of the rows {self.twins.words}, and only {held} can tell which is true.",
@@ -243,9 +244,9 @@ class Diagnosis:
     def _facts(self) -> list[str]:
         sizes = self.sizes
         lines = [
-            f"{self.rows:,} rows with {self.candidates:,} candidates: {sizes['least']:g} to {sizes['most']:g} a row, "
-            f"{sizes['mean']:.2f} on average; {sizes['one']:,.0f} rows have one.",
-            f"As good as labelled: {self.labelled_rows:,} rows ({self.labelled_rows / self.rows:.0%}), with one "
+            f"{_counted(self.rows)} with {self.candidates:,} candidates: {sizes['least']:g} to {sizes['most']:g} a "
+            f"row, {sizes['mean']:.2f} on average; {_counted(int(sizes['one']), 'row has', 'rows have')} one.",
+            f"As good as labelled: {_counted(self.labelled_rows)} ({self.labelled_rows / self.rows:.0%}), with one "
             "candidate or several that are nearly equal.",
         ]
         stated = None
@@ -273,9 +274,11 @@ class Diagnosis:
             if relation is not stated
         ]
         if self.rows_all_equal:
-            lines.append(f"{self.rows_all_equal:,} rows name one value several times and nothing else.")
+            named = _counted(self.rows_all_equal, "row names", "rows name")
+            lines.append(f"{named} one value several times and nothing else.")
         elif self.rows_with_duplicates:
-            lines.append(f"{self.rows_with_duplicates:,} rows name a value more than once; it counts as often.")
+            named = _counted(self.rows_with_duplicates, "row names", "rows name")
+            lines.append(f"{named} a value more than once; it counts as often.")
         lines += [
             f"{odd.value:g} comes {odd.rows} times and lies far from all else: does it stand for a missing value?"
             for odd in self.odd_values
@@ -293,3 +296,7 @@ class Diagnosis:
                     "probability of 0.8 or more."
                 )
         return lines
+
+
+def _counted(rows: int, one: str = "row", several: str = "rows") -> str:
+    return f"{rows:,} {one if rows == 1 else several}"

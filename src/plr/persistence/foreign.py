@@ -1,4 +1,4 @@
-"""Regressors that are not plr's own, in the format of skops, which builds what it is told to from names it trusts.
+"""Regressors that are not plr's own, in the format of skops, which builds objects from names it trusts.
 
 Known without being asked are types of scikit-learn that predict in numpy alone, where a wrong number is an error and no
 more, and those whose numbers `compiled` checks before compiled code follows them. All others, whether skops trusts them
@@ -167,7 +167,7 @@ def _loaders_of(name: str) -> Container[str]:
 
 
 def _types_in(schema: Any, trusted: Sequence[str] = ()) -> set[tuple[str, str]]:
-    """Return the types that skops is told to make, and how; refuse what would be made otherwise than it says."""
+    """Return the types that skops would make, and how; refuse what would be made otherwise than it says."""
     types: set[tuple[str, str]] = set()
     made: dict[Any, Any] = {}
     files: dict[str, Any] = {}
@@ -199,8 +199,8 @@ def _check_state(part: dict[str, Any], wanted: list[str]) -> None:
     require(right and [entry.get("__loader__") for entry in entries or ()] == wanted, "invalid index of neighbours")
     for entry in entries or ():
         usual = {"NdArrayNode": ("ndarray", "numpy"), "ObjectNode": ("EuclideanDistance64", entry.get("type"))}
-        told = entry.get("__class__"), entry.get("type")
-        require(told == usual.get(entry["__loader__"], told), "invalid index of neighbours")
+        declared = entry.get("__class__"), entry.get("type")
+        require(declared == usual.get(entry["__loader__"], declared), "invalid index of neighbours")
 
 
 def _packages(types: set[tuple[str, str]]) -> set[str]:

@@ -36,7 +36,7 @@ _COMPILING = {"dynamic", "fullgraph", "mode"}
 _MOST_WORKERS = 1024
 _LONGEST_NAME, _LONGEST_KEY, _LONGEST_TEXT = 200, 1000, 100_000
 _MOST_DIMENSIONS, _LONGEST = 32, 2**31
-# So many differences between a file and a module are told.
+# So many differences between a file and a module are named.
 _SHOWN = 3
 # For each of torch's types, the type that it is kept as where numpy has no such type.
 _SAME = ("float32", "float64", "int8", "int16", "int32", "int64", "bool", "uint8", "uint16", "uint32", "uint64")
