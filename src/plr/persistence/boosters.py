@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from plr.persistence.schema import MalformedError, in_one_line, matches, require
+from plr.persistence.schema import MalformedError, hold, in_one_line, matches, require
 
 if TYPE_CHECKING:
     import lightgbm
@@ -237,22 +236,13 @@ def _check_trees(trees: list[Tree], columns: int) -> None:
     """Check the numbers of all trees at once."""
     ones = np.ones(len(trees))
     leaves, by_category, _ = (_read(trees, name, ones) for name in ("num_leaves", "num_cat", "shrinkage"))
-    require(bool(((leaves >= 1) & (by_category >= 0)).all()), "invalid tree: no leaves")
-    require(bool((by_category[leaves == 1] == 0).all()), "invalid tree: a leaf with splits")
-    require(bool(np.isfinite(_read(trees, "leaf_value", leaves)).all()), "invalid tree: a leaf is not finite")
-    for tree in compress(trees, leaves == 1):
-        # Of a single leaf, LightGBM leaves out all but its value.
-        for name in (name for name, line in tree.items() if line):
-            _read([tree], name, ones[:1])
-    split = leaves > 1
-    if not split.any():
-        return
-    trees, leaves, by_category = list(compress(trees, split)), leaves[split], by_category[split]
+    hold("invalid tree: no leaves", (leaves >= 1) & (by_category >= 0))
     parts = {name: _read(trees, name, leaves) for name in _LEAVES}
     parts |= {name: _read(trees, name, leaves - 1) for name in _SPLITS}
+    hold("invalid tree: a leaf is not finite", np.isfinite(parts["leaf_value"]))
     features, types = parts["split_feature"], parts["decision_type"]
-    require(bool(((features >= 0) & (features < columns)).all()), "invalid tree: column out of range")
-    require(bool(((types >= 0) & (types <= _MOST_TYPE)).all()), "invalid tree: unknown type of split")
+    hold("invalid tree: column out of range", (features >= 0) & (features < columns))
+    hold("invalid tree: unknown type of split", (types >= 0) & (types <= _MOST_TYPE))
     splits = (leaves - 1).astype(np.int64)
     _check_children(np.stack([parts["left_child"], parts["right_child"]]), splits)
     ends = np.cumsum(splits)[:-1]
@@ -272,7 +262,7 @@ def _check_children(children: Numbers, splits: NDArray[np.int64]) -> None:
     # LightGBM numbers splits as it makes them, so a way down never comes back.
     below = (children < splits[tree]) & ((children > place) | ((children < 0) & (children >= -1 - splits[tree])))
     once = np.unique(children + 3.0 * splits.max() * tree).size == children.size
-    require(once and bool(below.all()), "invalid tree: child index out of range")
+    hold("invalid tree: child index out of range", once, below)
 
 
 def _check_categories(tree: Tree, count: int, chosen: Numbers) -> None:
@@ -281,16 +271,18 @@ def _check_categories(tree: Tree, count: int, chosen: Numbers) -> None:
     if count:
         bounds = _read([tree], "cat_boundaries", np.array([count + 1]))
         words = _read([tree], "cat_threshold", bounds[-1:])
-        right = bounds[0] == 0 and (np.diff(bounds) >= 1).all() and ((words >= 0) & (words < 2**32)).all()
-        inside = (chosen >= 0) & (chosen < count) & (chosen == np.floor(chosen))
-        require(bool(right and inside.all()), "invalid tree: categories out of range")
+        what = "invalid tree: categories out of range"
+        hold(what, bounds[0] == 0, np.diff(bounds) >= 1, words >= 0, words < 2**32)
+        hold(what, chosen >= 0, chosen < count, chosen == np.floor(chosen))
 
 
 def _read(trees: Sequence[Tree], name: str, counts: NDArray[Any]) -> Numbers:
     """Return the numbers in one line of each tree, one tree after another; ``counts`` says how many each has."""
     lines = [tree[name] for tree in trees]
-    joined = b" ".join(lines)
-    right = [line.count(b" ") + 1 for line in lines] == counts.tolist()
-    matched = (_WHOLE if name in _WHOLES else _REAL).fullmatch(joined)
-    require(right and matched is not None, f"invalid tree: {name} has invalid numbers, or too few")
+    joined = b" ".join(filter(None, lines))
+    found = np.array([line.count(b" ") + 1 if line else 0 for line in lines])
+    # Of a single leaf, LightGBM writes the value alone.
+    left_out = (found == 0) & (counts == 1) & (name in ("leaf_weight", "leaf_count"))
+    matched = not joined or (_WHOLE if name in _WHOLES else _REAL).fullmatch(joined)
+    hold(f"invalid tree: {name} has invalid numbers, or too few", (found == counts) | left_out, bool(matched))
     return np.fromstring(joined, sep=" ")

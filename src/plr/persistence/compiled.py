@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from plr.persistence.schema import MalformedError, RefusedError, UntrustedError, require
+from plr.persistence.schema import MalformedError, RefusedError, UntrustedError, hold, require
 
-__all__ = ["check_compiled"]
+__all__ = ["BAD_TREE", "check_children", "check_compiled"]
 
-_BAD_TREE = "invalid tree: child index or column out of range"
+BAD_TREE = "invalid tree: child index or column out of range"
 _BAD_ROWS, _BAD_INDEX = "invalid rows of neighbours", "invalid index of neighbours"
 _BAD_VECTORS = "invalid support vectors"
 _DEEPEST = 60
@@ -75,7 +75,7 @@ def _check_object(part: Any, owner: str, trusted: Container[str]) -> None:
         if name in _ESTIMATORS:
             columns = 1 if name == _DUMMY else part.n_features_in_
             require(type(columns) is int and columns > 0, "a regressor has no columns")
-            _hold("a regressor has several outputs", [state.get(attribute, 1) == 1 for attribute in _SINGLE])
+            hold("a regressor has several outputs", [state.get(attribute, 1) == 1 for attribute in _SINGLE])
         usual = _CHECKS[name](part)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise MalformedError(f"one of its regressors is no valid {type(part).__name__}") from error
@@ -88,36 +88,36 @@ def _check_object(part: Any, owner: str, trusted: Container[str]) -> None:
 
 def _check_tree(tree: Any) -> None:
     # The tree shows as many nodes as it says, whether it has them or not.
-    _hold(_BAD_TREE, tree.node_count == tree.capacity > 0, tree.n_outputs == 1, tree.max_n_classes >= 1)
+    hold(BAD_TREE, tree.node_count == tree.capacity > 0, tree.n_outputs == 1, tree.max_n_classes >= 1)
     left, right, feature = (np.asarray(part) for part in (tree.children_left, tree.children_right, tree.feature))
     leaf = left == -1
-    _hold(_BAD_TREE, leaf == (right == -1), leaf | ((feature >= 0) & (feature < tree.n_features)))
-    _check_children(left, right, ~leaf)
+    hold(BAD_TREE, leaf == (right == -1), leaf | ((feature >= 0) & (feature < tree.n_features)))
+    check_children(left, right, ~leaf)
 
 
-def _check_children(left: Any, right: Any, split: Any) -> None:
+def check_children(left: Any, right: Any, split: Any) -> None:
     """Check that children come after their parents and inside the tree, so that a way down ends."""
     place = np.arange(len(left))
-    _hold(_BAD_TREE, *(~split | ((child > place) & (child < len(left))) for child in (left, right)))
+    hold(BAD_TREE, *(~split | ((child > place) & (child < len(left))) for child in (left, right)))
 
 
 def _check_tree_regressor(regressor: Any) -> None:
-    _hold(_BAD_TREE, _name(regressor.tree_) == _TREE, regressor.tree_.n_features == regressor.n_features_in_)
+    hold(BAD_TREE, _name(regressor.tree_) == _TREE, regressor.tree_.n_features == regressor.n_features_in_)
 
 
 def _check_forest(forest: Any) -> None:
     # Only the first tree looks at the rows.
-    _hold("a forest has no trees", type(forest.estimators_) is list, len(forest.estimators_) > 0)
+    hold("a forest has no trees", type(forest.estimators_) is list, len(forest.estimators_) > 0)
     _check_members(forest.estimators_, forest.n_features_in_)
 
 
 def _check_stages(stages: Any) -> bool:
     trees = stages.estimators_
-    _hold(
+    hold(
         "invalid stages of boosting", isinstance(trees, np.ndarray), trees.ndim == 2, trees.shape[1] == 1 <= len(trees)
     )
     _check_members(trees.ravel(), stages.n_features_in_)
-    _hold(_BAD_TREE, [tree.tree_.max_n_classes == 1 for tree in trees.ravel()])
+    hold(BAD_TREE, [tree.tree_.max_n_classes == 1 for tree in trees.ravel()])
     # Stages are added to what this predicts without a look at how many rows that has.
     return _name(stages.init_) == _DUMMY or (isinstance(stages.init_, str) and stages.init_ == "zero")
 
@@ -129,44 +129,44 @@ def _check_members(trees: Any, columns: int) -> None:
 
 
 def _check_dummy(dummy: Any) -> None:
-    _hold("invalid constant", np.size(dummy.constant_) == 1, np.asarray(dummy.constant_).dtype.kind == "f")
+    hold("invalid constant", np.size(dummy.constant_) == 1, np.asarray(dummy.constant_).dtype.kind == "f")
 
 
 def _check_histogram(model: Any) -> bool:
     columns, mapper, offset = model.n_features_in_, model._bin_mapper, model._baseline_prediction
     by_category = mapper.is_categorical_
-    _hold("boosting has no first prediction", isinstance(offset, np.ndarray), offset.size == 1)
-    _hold("boosting has other columns", isinstance(by_category, np.ndarray), by_category.shape == (columns,))
+    hold("boosting has no first prediction", isinstance(offset, np.ndarray), offset.size == 1)
+    hold("boosting has other columns", isinstance(by_category, np.ndarray), by_category.shape == (columns,))
     known = [np.asarray(mapper.bin_thresholds_[place]) for place in np.flatnonzero(by_category)]
-    _hold("invalid categories", *((part >= 0) & (part < 256) for part in known))
-    _hold(_BAD_TREE, type(model._predictors) is list, [len(each) == 1 for each in model._predictors])
+    hold("invalid categories", *((part >= 0) & (part < 256) for part in known))
+    hold(BAD_TREE, type(model._predictors) is list, [len(each) == 1 for each in model._predictors])
     for (predictor,) in model._predictors:
-        require(_name(predictor) == _PREDICTOR, _BAD_TREE)
+        require(_name(predictor) == _PREDICTOR, BAD_TREE)
         _check_predictor(predictor)
         splits = predictor.nodes[predictor.nodes["is_leaf"] == 0]
         feature = splits["feature_idx"].astype(np.int64)
-        _hold(_BAD_TREE, feature >= 0, feature < columns, by_category[feature[splits["is_categorical"] != 0]] != 0)
+        hold(BAD_TREE, feature >= 0, feature < columns, by_category[feature[splits["is_categorical"] != 0]] != 0)
     return model._preprocessor is None
 
 
 def _check_predictor(predictor: Any) -> None:
     nodes = predictor.nodes
-    _hold(_BAD_TREE, isinstance(nodes, np.ndarray), nodes.ndim == 1, len(nodes) > 0)
+    hold(BAD_TREE, isinstance(nodes, np.ndarray), nodes.ndim == 1, len(nodes) > 0)
     split = nodes["is_leaf"] == 0
-    _check_children(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), split)
+    check_children(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), split)
     tables = predictor.raw_left_cat_bitsets, predictor.binned_left_cat_bitsets
-    _hold(_BAD_TREE, [isinstance(table, np.ndarray) and table.ndim == 2 and table.shape[1] == 8 for table in tables])
+    hold(BAD_TREE, [isinstance(table, np.ndarray) and table.ndim == 2 and table.shape[1] == 8 for table in tables])
     by_category = split & (nodes["is_categorical"] != 0)
-    _hold(_BAD_TREE, nodes["bitset_idx"][by_category].astype(np.int64) < min(map(len, tables)))
+    hold(BAD_TREE, nodes["bitset_idx"][by_category].astype(np.int64) < min(map(len, tables)))
 
 
 def _check_neighbours(model: Any) -> bool:
     rows = model._fit_X
-    _hold(_BAD_ROWS, isinstance(rows, np.ndarray), rows.ndim == 2, rows.dtype.kind == "f", np.isfinite(rows))
-    _hold(_BAD_ROWS, rows.shape[1] == model.n_features_in_, len(rows) == model.n_samples_fit_ == len(model._y))
-    _hold(_BAD_ROWS, _whole(model.n_neighbors, 1, len(rows)), model._fit_method in ("kd_tree", "ball_tree", "brute"))
+    hold(_BAD_ROWS, isinstance(rows, np.ndarray), rows.ndim == 2, rows.dtype.kind == "f", np.isfinite(rows))
+    hold(_BAD_ROWS, rows.shape[1] == model.n_features_in_, len(rows) == model.n_samples_fit_ == len(model._y))
+    hold(_BAD_ROWS, _whole(model.n_neighbors, 1, len(rows)), model._fit_method in ("kd_tree", "ball_tree", "brute"))
     if model._fit_method != "brute":
-        _hold(_BAD_INDEX, _name(model._tree) in _INDICES, model._tree.__getstate__()[0].shape == rows.shape)
+        hold(_BAD_INDEX, _name(model._tree) in _INDICES, model._tree.__getstate__()[0].shape == rows.shape)
     usual = set(model.effective_metric_params_) <= {"p"} and model.metric_params is None
     return model.effective_metric_ in _METRICS and usual
 
@@ -175,14 +175,14 @@ def _check_index(tree: Any) -> bool:
     data, order, nodes, bounds, leaf_size, levels, count, *_, metric, weight = tree.__getstate__()
     rows, columns = data.shape
     # Without a metric, compiled code would follow a pointer to nothing.
-    _hold(_BAD_INDEX, rows > 0, columns > 0, leaf_size >= 1, weight is None, metric is not None)
-    _hold(_BAD_INDEX, order.shape == (rows,), order >= 0, order < rows)
+    hold(_BAD_INDEX, rows > 0, columns > 0, leaf_size >= 1, weight is None, metric is not None)
+    hold(_BAD_INDEX, order.shape == (rows,), order >= 0, order < rows)
     # Nodes come in levels; an inner one's children are at twice its place.
-    _hold(_BAD_INDEX, 0 < levels < 64 and count == len(nodes) == 2**levels - 1)
-    _hold(_BAD_INDEX, bounds.shape == (2 if _name(tree) == _INDICES[0] else 1, count, columns))
+    hold(_BAD_INDEX, 0 < levels < 64 and count == len(nodes) == 2**levels - 1)
+    hold(_BAD_INDEX, bounds.shape == (2 if _name(tree) == _INDICES[0] else 1, count, columns))
     first, last = nodes["idx_start"].astype(np.int64), nodes["idx_end"].astype(np.int64)
     inner = np.flatnonzero(nodes["is_leaf"] == 0)
-    _hold(_BAD_INDEX, first >= 0, first <= last, last <= rows, 2 * inner + 2 < count)
+    hold(_BAD_INDEX, first >= 0, first <= last, last <= rows, 2 * inner + 2 < count)
     return _name(metric) == "sklearn.metrics._dist_metrics.EuclideanDistance64"
 
 
@@ -191,12 +191,12 @@ def _check_support_vectors(model: Any) -> bool:
         return False
     count, places, vectors, sizes = len(model.support_), model.support_, model.support_vectors_, model._n_support
     arrays = (places, vectors, sizes, model._dual_coef_, model._intercept_, model._probA, model._probB)
-    _hold(_BAD_VECTORS, model.kernel in _SVM_KERNELS, [isinstance(part, np.ndarray) for part in arrays])
-    _hold(_BAD_VECTORS, places.shape == (count,), sizes.shape == (2,), model._probA.size == model._probB.size == 0)
-    _hold(_BAD_VECTORS, model._dual_coef_.shape == (1, count), model._intercept_.shape == (1,))
+    hold(_BAD_VECTORS, model.kernel in _SVM_KERNELS, [isinstance(part, np.ndarray) for part in arrays])
+    hold(_BAD_VECTORS, places.shape == (count,), sizes.shape == (2,), model._probA.size == model._probB.size == 0)
+    hold(_BAD_VECTORS, model._dual_coef_.shape == (1, count), model._intercept_.shape == (1,))
     if model.kernel == "precomputed":
         rows = model.shape_fit_[0]
-        _hold("support vectors have other rows", rows == model.n_features_in_, places >= 0, places < rows)
+        hold("support vectors have other rows", rows == model.n_features_in_, places >= 0, places < rows)
     else:
         require(vectors.shape == (count, model.n_features_in_), "support vectors have other columns")
     return True
@@ -204,16 +204,11 @@ def _check_support_vectors(model: Any) -> bool:
 
 def _check_random_state(state: Any) -> None:
     described = state.get_state(legacy=False)
-    _hold("invalid random state", described["bit_generator"] == "MT19937", 0 <= described["state"]["pos"] <= 624)
+    hold("invalid random state", described["bit_generator"] == "MT19937", 0 <= described["state"]["pos"] <= 624)
 
 
 def _check_generator(generator: Any) -> bool:
     return type(generator.bit_generator).__name__ == "PCG64"
-
-
-def _hold(what: str, *conditions: Any) -> None:
-    """Raise `MalformedError` unless all conditions hold, everywhere."""
-    require(all(bool(np.all(condition)) for condition in conditions), what)
 
 
 def _whole(value: Any, low: int, high: int) -> bool:

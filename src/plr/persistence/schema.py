@@ -38,6 +38,7 @@ __all__ = [
     "check_fields",
     "class_of",
     "fields_of",
+    "hold",
     "home_of",
     "import_class",
     "in_one_line",
@@ -89,6 +90,11 @@ def require(holds: bool, what: str) -> None:
     """Raise `MalformedError` unless something holds."""
     if not holds:
         raise MalformedError(what)
+
+
+def hold(what: str, *conditions: Any) -> None:
+    """Raise `MalformedError` unless all conditions hold, and arrays everywhere."""
+    require(all(bool(np.all(condition)) for condition in conditions), what)
 
 
 REGISTRIES: dict[str, Mapping[str, Any]] = {

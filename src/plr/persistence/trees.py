@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._fields import MATRIX
-from plr.persistence.schema import require
+from plr.persistence.compiled import BAD_TREE, check_children
+from plr.persistence.schema import hold
 
 __all__ = ["StoredTree"]
 
@@ -38,16 +39,11 @@ class StoredTree:
     values: Floats = field(metadata=MATRIX)
 
     def __post_init__(self) -> None:
-        nodes, leaf = len(self.left), self.left == _NO_CHILD
-        lengths = {len(part) for part in (self.right, self.feature, self.threshold)}
-        require(nodes > 0 and lengths == {nodes}, "invalid tree: its arrays differ in length")
-        require(bool((leaf == (self.right == _NO_CHILD)).all()), "invalid tree: a node with one child")
-        require(int(leaf.sum()) == len(self.values), "invalid tree: leaves and values differ in number")
-        require(bool((self.feature >= 0).all()), "invalid tree: column out of range")
-        for child in (self.left, self.right):
-            # Children come after their parents, so a way down never comes back.
-            inside = (child > np.arange(nodes)) & (child < nodes)
-            require(bool(inside[~leaf].all()), "invalid tree: child index out of range")
+        leaf = self.left == _NO_CHILD
+        lengths = {len(part) for part in (self.left, self.right, self.feature, self.threshold)}
+        hold("invalid tree: its arrays differ in length", lengths == {len(leaf)} != {0}, leaf.sum() == len(self.values))
+        hold(BAD_TREE, leaf == (self.right == _NO_CHILD), self.feature >= 0)
+        check_children(self.left, self.right, ~leaf)
 
     @classmethod
     def of(cls, tree: Any) -> StoredTree:
