@@ -99,18 +99,17 @@ class CoverageMetrics:
     """The share of true labels that intervals hold, and how wide the intervals are."""
 
     def __init__(self) -> None:
-        self._weight = self._held = self._width = 0.0
+        self._rows, self._inside, self._width = 0, 0, 0.0
 
-    def add(self, intervals: Floats, y: Floats, *, weight: Floats | None = None) -> None:
+    def add(self, intervals: Floats, y: Floats) -> None:
         """Take in the intervals of some rows, of shape (n, 2), and their truths."""
-        weight = np.ones(len(y)) if weight is None else weight
-        self._weight += float(weight.sum())
-        self._held += float(weight @ ((intervals[:, 0] <= y) & (y <= intervals[:, 1])))
-        self._width += float(weight @ (intervals[:, 1] - intervals[:, 0]))
+        self._rows += len(y)
+        self._inside += int(((intervals[:, 0] <= y) & (y <= intervals[:, 1])).sum())
+        self._width += float((intervals[:, 1] - intervals[:, 0]).sum())
 
     def figures(self) -> dict[str, float]:
         """Return the figures, as plain values."""
-        return {"coverage": self._held / self._weight, "mean_width": self._width / self._weight}
+        return {"coverage": self._inside / self._rows, "mean_width": self._width / self._rows}
 
 
 class ChoiceMetrics:

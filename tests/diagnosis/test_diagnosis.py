@@ -107,7 +107,7 @@ def test_rows_as_good_as_labelled():
 def test_words_for_missing_are_pointed_out():
     lists = [[y, -999.0] if row % 10 == 0 else [y, y + RNG.uniform(1, 40)] for row, y in enumerate(Y)]
     S = plr.CandidateSets.from_lists(lists)
-    assert [(odd.value, odd.rows) for odd in outlying_values(S)] == [(-999.0, 40)]
+    assert [(odd.value, odd.rows) for odd in outlying_values(S, 20, 90)] == [(-999.0, 40)]
     assert "-999 comes 40 times and lies far from all else" in plr.check(X, S).summary()
 
 

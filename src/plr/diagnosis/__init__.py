@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from plr._parameters import check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.contracts import Task
-from plr.diagnosis.ambiguity import OutlyingValue, ValuePair, labelled_rows, outlying_values, spread_of, values_together
+from plr.diagnosis.ambiguity import OutlyingValue, ValuePair, labelled_rows, outlying_values, values_together
 from plr.diagnosis.findings import ENOUGH_ROWS, Diagnosis
 from plr.diagnosis.relations import Relation, find_relations, further_relations
 from plr.diagnosis.signal import Signal, is_plain, measure_signal
@@ -90,7 +90,9 @@ def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = No
     """
     sets, random = task.S, np.random.default_rng(task.seed)
     once = sets.unique()
-    spread = spread_of(once)
+    starts, sizes, several = once.offsets[:-1], once.sizes, float(np.mean(once.sizes > 1))
+    low, high = np.quantile(once.values, [0.05, 0.95]).tolist()
+    spread = high - low
     looked_at = once if len(once) <= _MOST_ROWS else once[np.sort(random.permutation(len(once))[:_MOST_ROWS])]
     together, recurring = values_together(looked_at)
     relations = find_relations(looked_at, spread, random)
@@ -99,11 +101,21 @@ def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = No
     if len(once) > rows:
         chosen = np.sort(random.permutation(len(once))[:rows])
         part = replace(task, X=task.X[chosen], S=once[chosen])
-    sizes, several = sets.sizes, float(np.mean(once.sizes > 1))
-    twins = _twins(part, sets, probabilities, relations, several, spread)
-    alike = _all_alike(once)
+    # A relation by which every row has two candidates that fit equally well: both are functions of the features, or a
+    # model always takes the same one of the two.
+    everywhere = (each for each in relations if each.kind != "digit" and each.share * several >= _EVERYWHERE)
+    twins = next(everywhere, None)
+    if twins is not None and not follows_one_of_two(part, twins, spread):
+        one_sided = probabilities is not None and always_one_side(sets, probabilities, twins, spread)
+        twins = twins if one_sided else None
+    alike = bool(sizes[0] > 1 and (sizes == sizes[0]).all())
+    if alike:
+        in_order = np.sort(once.values.reshape(len(once), -1), axis=1)
+        alike = bool((in_order == in_order[0]).all())
     plain = not alike and is_plain(part)
     settled = twins is not None or alike or plain or len(sets) < ENOUGH_ROWS
+    prior = once.prior_or_uniform
+    differing = np.maximum.reduceat(prior, starts) - np.minimum.reduceat(prior, starts) > _SAME_PRIOR
     # The probability that a certain false label comes with a true one, where it is known by its value, or by how it
     # follows from the true one.
     by_value = max((pair.share for pair in together), default=0.0)
@@ -112,15 +124,15 @@ def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = No
         rows=len(sets),
         candidates=len(sets.values),
         sizes={
-            "least": int(sizes.min()),
-            "median": float(np.median(sizes)),
-            "mean": float(sizes.mean()),
-            "most": int(sizes.max()),
-            "one": int((sizes == 1).sum()),
+            "least": int(sets.sizes.min()),
+            "median": float(np.median(sets.sizes)),
+            "mean": float(sets.sizes.mean()),
+            "most": int(sets.sizes.max()),
+            "one": int((sets.sizes == 1).sum()),
         },
         labelled_rows=int(labelled.sum()),
-        rows_with_duplicates=int((once.sizes < sizes).sum()),
-        rows_all_equal=int(((once.sizes == 1) & (sizes > 1)).sum()),
+        rows_with_duplicates=int((sizes < sets.sizes).sum()),
+        rows_all_equal=int(((sizes == 1) & (sets.sizes > 1)).sum()),
         all_alike=alike,
         spread=spread,
         ambiguity_degree=max(by_value, by_relation * several),
@@ -131,8 +143,8 @@ def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = No
         twins=twins,
         further_twins=() if twins is None else tuple(further_relations(looked_at, spread, twins, random)),
         telling_rows=0 if twins is None else telling_rows(once, labelled, twins, spread),
-        odd_values=tuple(outlying_values(once)[:5]),
-        has_prior=_says_something(once),
+        odd_values=tuple(outlying_values(once, low, high)[:5]),
+        has_prior=bool(np.mean(differing) >= _FEW_PRIORS),
         plain=plain,
         signal=None if quick and settled else measure_signal(part),
     )
@@ -184,41 +196,3 @@ def _task(X: Floats, S: CandidateSets, categorical: tuple[int, ...], seed: int) 
     from plr.weighting.rule import Rule
 
     return Task(X, S, Rule(Posterior(), Squared()), categorical=categorical, seed=seed)
-
-
-def _twins(
-    task: Task,
-    S: CandidateSets,
-    probabilities: Floats | None,
-    relations: list[Relation],
-    several: float,
-    spread: float,
-) -> Relation | None:
-    """Return the relation by which every row has two candidates that fit equally well, if there is one.
-
-    Both are functions of the features, or a model always takes the same one of the two.
-    """
-    found = (each for each in relations if each.kind != "digit" and each.share * several >= _EVERYWHERE)
-    relation = next(found, None)
-    if relation is None or follows_one_of_two(task, relation, spread):
-        return relation
-    one_sided = probabilities is not None and always_one_side(S, probabilities, relation, spread)
-    return relation if one_sided else None
-
-
-def _all_alike(S: CandidateSets) -> bool:
-    """Whether all rows have the same candidates, and more than one."""
-    size = int(S.sizes[0])
-    if size < 2 or (S.sizes != size).any():
-        return False
-    rows = np.sort(S.values.reshape(-1, size), axis=1)
-    return bool((rows == rows[0]).all())
-
-
-def _says_something(S: CandidateSets) -> bool:
-    """Whether there are priors that make some candidates likelier than others."""
-    if S.prior is None:
-        return False
-    starts = S.offsets[:-1]
-    apart = np.maximum.reduceat(S.prior, starts) - np.minimum.reduceat(S.prior, starts)
-    return bool(np.mean(apart > _SAME_PRIOR) >= _FEW_PRIORS)

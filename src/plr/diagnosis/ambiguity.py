@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 
-__all__ = ["OutlyingValue", "ValuePair", "labelled_rows", "outlying_values", "spread_of", "values_together"]
+__all__ = ["OutlyingValue", "ValuePair", "labelled_rows", "outlying_values", "values_together"]
 
 Floats = NDArray[np.float64]
 
@@ -36,12 +36,6 @@ class OutlyingValue:
 
     value: float
     rows: int
-
-
-def spread_of(S: CandidateSets) -> float:
-    """Return how far apart the middle nine tenths of all candidates are."""
-    low, high = np.quantile(S.values, [0.05, 0.95])
-    return float(high - low)
 
 
 def labelled_rows(S: CandidateSets, spread: float) -> NDArray[np.bool_]:
@@ -82,10 +76,12 @@ def values_together(S: CandidateSets) -> tuple[list[ValuePair], int]:
     return list(found.values()), len(enough)
 
 
-def outlying_values(S: CandidateSets) -> list[OutlyingValue]:
-    """Return values that come again and again and lie far from all others: words for "missing" written as numbers."""
-    low, high = np.quantile(S.values, [0.05, 0.95])
-    width = float(high - low)
+def outlying_values(S: CandidateSets, low: float, high: float) -> list[OutlyingValue]:
+    """Return values that come again and again and lie far from all others: words for "missing" written as numbers.
+
+    Most values are between ``low`` and ``high``.
+    """
+    width = high - low
     values, counts = np.unique(S.values, return_counts=True)
     found = ((values < low - width) | (values > high + width)) & (counts >= max(5, 0.002 * len(S))) & (width > 0)
     return [OutlyingValue(float(value), int(count)) for value, count in zip(values[found], counts[found], strict=True)]
