@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 import plr
-from plr.diagnosis.ambiguity import labelled_rows, outlying_values, values_together
-from plr.diagnosis.relations import find_relations
+from plr.diagnosis.ambiguity import find_relations, labelled_rows, outlying_values, values_together
 from plr.errors import LengthError, ParameterError
 from plr.generation import make_candidates
 

@@ -10,7 +10,7 @@ from markupsafe import escape
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import DataError, ParameterError
-from plr.label_matching import true_candidates
+from plr.metrics import true_candidates
 from plr.report import training_rows, write_model_page
 from plr.report.charts import Chart, ticks
 from plr.report.facts import find_facts

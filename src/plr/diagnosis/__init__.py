@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 from plr._parameters import check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.contracts import Task
-from plr.diagnosis.ambiguity import OutlyingValue, ValuePair, labelled_rows, outlying_values, values_together
+from plr.diagnosis.ambiguity import (
+    OutlyingValue,
+    Relation,
+    ValuePair,
+    find_relations,
+    further_relations,
+    labelled_rows,
+    outlying_values,
+    values_together,
+)
 from plr.diagnosis.findings import ENOUGH_ROWS, Diagnosis
-from plr.diagnosis.relations import Relation, find_relations, further_relations
 from plr.diagnosis.signal import Signal, is_plain, measure_signal
 from plr.diagnosis.twins import always_one_side, follows_one_of_two, telling_rows
 from plr.errors import CandidateError, LengthError, PlrError

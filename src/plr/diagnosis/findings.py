@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from plr.diagnosis.ambiguity import OutlyingValue, ValuePair
-from plr.diagnosis.relations import Relation
+from plr.diagnosis.ambiguity import OutlyingValue, Relation, ValuePair
 from plr.diagnosis.signal import CLEAR, Signal
 
 __all__ = ["CANNOT_TELL", "ENOUGH_ROWS", "Diagnosis"]

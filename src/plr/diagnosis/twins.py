@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from plr.candidates import CandidateSets
 from plr.contracts import Task
-from plr.diagnosis.relations import Relation
+from plr.diagnosis.ambiguity import Relation
 
 __all__ = ["always_one_side", "follows_one_of_two", "related", "share_alike", "telling_rows"]
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -145,7 +144,8 @@ class ModelFile:
         if _count_values(content) > most_values:
             raise damaged(self.path, f"its {name} has more values than any that plr writes")
         with _reading(self.path, f"its {name} cannot be read"):
-            return orjson.loads(content)
+            # NaN and Infinity, which are not JSON, are no integers.
+            return json.loads(content, parse_constant=int)
 
 
 @contextmanager

@@ -119,7 +119,7 @@ KINDS = {
     "identification": "plr.identification:Identification",
     "outlying value": "plr.diagnosis.ambiguity:OutlyingValue",
     "value pair": "plr.diagnosis.ambiguity:ValuePair",
-    "relation": "plr.diagnosis.relations:Relation",
+    "relation": "plr.diagnosis.ambiguity:Relation",
     "signal": "plr.diagnosis.signal:Signal",
     "diagnosis": "plr.diagnosis.findings:Diagnosis",
     "linear": "plr.learners.linear:FittedLinear",

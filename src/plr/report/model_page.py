@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from plr.atomic_file import write_files
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError
 from plr.identification import DOUBTFUL, SETTLED
-from plr.label_matching import NEVER_AMONG, is_overconfident
 from plr.learners.committee import FittedCommittee
+from plr.metrics import NEVER_AMONG, is_overconfident
 from plr.regressor import PartialLabelRegressor
 from plr.report.facts import find_facts, half_width
 from plr.report.importance import Importance
@@ -153,7 +153,7 @@ def training_rows(
         columns=columns,
         naming=naming,
     )
-    return {"training": rows.to_dict(), "importance": None if importance is None else importance.to_dict()}
+    return {"training": rows.to_dict(), "importance": None if importance is None else asdict(importance)}
 
 
 def read_training_rows(manifest: Mapping[str, Any]) -> tuple[Rows | None, Importance | None]:

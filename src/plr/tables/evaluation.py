@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from plr.columns.targets import read_target
 from plr.errors import DataError, EmptySetError, ParameterError
-from plr.label_matching import Precision, precision_of
-from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics
+from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics, Precision, precision_of
 from plr.sources.recipe import read_recipe
 from plr.sources.source import Batch, Source
 from plr.streaming.ahead import ahead
