@@ -29,6 +29,7 @@ from plr.errors import ModelFileError
 
 __all__ = [
     "ARRAY_TYPES",
+    "MODEL",
     "ModelFile",
     "check_writable",
     "damaged",
@@ -88,12 +89,10 @@ class ModelFile:
         if not isinstance(metadata, dict) or "plr" not in metadata or MANIFEST not in self.left:
             raise _foreign(path)
         self._digests = {MANIFEST: metadata["plr"]}
-        self.manifest = found = self._json(MANIFEST)
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise damaged(path, "not a plr manifest")
+        self.manifest = found = self.json(MANIFEST)
+        self._require(isinstance(found, dict) and found.get("format") == FORMAT, "not a plr manifest")
         version, digests = found.get("version"), found.get("digests")
-        if type(version) is not int or version < 1:
-            raise damaged(path, "its manifest has no version")
+        self._require(type(version) is int and version >= 1, "its manifest has no version")
         if version > VERSION:
             raise ModelFileError(
                 f"{path} has format {version}, written by plr {str(found.get('plr'))[:20]}; this plr, "
@@ -101,48 +100,44 @@ class ModelFile:
             )
         if version < VERSION:
             raise _unreleased(path, f"Format {version}")
-        if not isinstance(digests, dict) or not isinstance(found.get("extra"), dict):
-            raise damaged(path, "its manifest is incomplete")
-        if digests.keys() != self.left:
-            raise damaged(path, "its arrays are not those of its manifest")
+        complete = isinstance(digests, dict) and isinstance(found.get("extra"), dict)
+        self._require(complete, "its manifest is incomplete")
+        self._require(digests.keys() == self.left, "its arrays are not those of its manifest")
         self._digests = digests
 
-    def model(self) -> Any:
-        """Return the JSON of the model."""
-        return self._json(MODEL)
+    def _require(self, holds: bool, why: str) -> None:
+        if not holds:
+            raise damaged(self.path, why)
 
     def take(self, name: Any) -> NDArray[Any]:
         """Return an array, compared with its digest."""
         # A small file that names one array a million times would fill the memory.
-        if not isinstance(name, str) or name not in self.left:
-            raise damaged(self.path, f"it has no array {name!r:.40}, or names it twice")
+        there = isinstance(name, str) and name in self.left
+        self._require(there, f"it has no array {name!r:.40}, or names it twice")
         with _reading(self.path, f"its array {name} cannot be read"):
             part = self._handle.get_slice(name)
-            if part.get_dtype() not in ARRAY_TYPES or len(part.get_shape()) > _MOST_DIMENSIONS:
-                raise damaged(self.path, f"its array {name} has a type or shape that plr does not write")
+            known = part.get_dtype() in ARRAY_TYPES and len(part.get_shape()) <= _MOST_DIMENSIONS
+            self._require(known, f"its array {name} has a type or shape that plr does not write")
             found: NDArray[Any] = self._handle.get_tensor(name)
-        if digest_of(found) != self._digests.get(name):
-            raise damaged(self.path, f"its array {name} is not what was written")
-        if found.dtype == np.bool_ and found.size and int(found.view(np.uint8).max()) > 1:
-            raise damaged(self.path, f"its array {name} is neither true nor false")
+        self._require(digest_of(found) == self._digests.get(name), f"its array {name} is not what was written")
+        is_bool = found.dtype != np.bool_ or bool((found.view(np.uint8) <= 1).all())
+        self._require(is_bool, f"its array {name} is neither true nor false")
         self.left.discard(name)
         return found
 
     def bytes(self, name: Any) -> bytes:
         """Return an array of bytes."""
         found = self.take(name)
-        if found.dtype != np.uint8 or found.ndim != 1:
-            raise damaged(self.path, f"its {name} is not made of bytes")
+        self._require(found.dtype == np.uint8 and found.ndim == 1, f"its {name} is not made of bytes")
         return found.tobytes()
 
-    def _json(self, name: str) -> Any:
+    def json(self, name: str) -> Any:
         """Return what an array of JSON holds, provided it is small enough to be parsed."""
         most, most_values = _limits(self._size)
-        if name in self.left and max([0, *self._handle.get_slice(name).get_shape()]) > most:
-            raise damaged(self.path, f"its {name} is larger than any that plr writes")
+        length = max([0, *self._handle.get_slice(name).get_shape()]) if name in self.left else 0
+        self._require(length <= most, f"its {name} is larger than any that plr writes")
         content = self.bytes(name)
-        if _count_values(content) > most_values:
-            raise damaged(self.path, f"its {name} has more values than any that plr writes")
+        self._require(_count_values(content) <= most_values, f"its {name} has more values than any that plr writes")
         with _reading(self.path, f"its {name} cannot be read"):
             # NaN and Infinity, which are not JSON, are no integers.
             return json.loads(content, parse_constant=int)

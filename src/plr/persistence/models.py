@@ -29,7 +29,7 @@ from plr.learners.trees import join_params
 from plr.losses import Loss
 from plr.noise import NoiseModel
 from plr.persistence.codec import Decoder, Encoder
-from plr.persistence.file import check_writable, damaged, differences, open_file, write_file
+from plr.persistence.file import MODEL, check_writable, damaged, differences, open_file, write_file
 from plr.persistence.modules import StoredModule, bring_module
 from plr.persistence.schema import REASONS, MalformedError, RefusedError, kind_of, refusal, require
 from plr.preprocessing.features import Columns
@@ -268,7 +268,7 @@ def read_model(
     with open_file(where) as file:
         manifest, decoder = file.manifest, Decoder(file, trusted)
         try:
-            data = file.model()
+            data = file.json(MODEL)
             require(isinstance(data, dict) and data.keys() == {"parameters", "attributes"}, "it holds no model")
             model = make_regressor(decoder.named(data["parameters"]), decoder.decode(data["attributes"]))
             require(not file.left, "it has arrays that nothing uses")
