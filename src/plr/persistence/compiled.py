@@ -1,22 +1,26 @@
 """Objects of scikit-learn whose compiled code follows indices without looking: looked at here, once, when read.
 
 Each is checked in full, so that whatever numbers a file holds, predictions stay inside their arrays, come to an end and
-need no more memory than rows and file account for. What cannot be checked must be trusted by name.
+need no more memory than rows and file account for. What cannot be checked must be trusted by name. The trees of plr's
+own forests are kept as arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from plr._fields import MATRIX
 from plr.persistence.schema import MalformedError, RefusedError, UntrustedError, hold, require
 
-__all__ = ["BAD_TREE", "check_children", "check_compiled"]
+__all__ = ["StoredTree", "check_compiled"]
 
-BAD_TREE = "invalid tree: child index or column out of range"
+_BAD_TREE = "invalid tree: child index or column out of range"
 _BAD_ROWS, _BAD_INDEX = "invalid rows of neighbours", "invalid index of neighbours"
 _BAD_VECTORS = "invalid support vectors"
 _DEEPEST = 60
@@ -88,21 +92,21 @@ def _check_object(part: Any, owner: str, trusted: Container[str]) -> None:
 
 def _check_tree(tree: Any) -> None:
     # The tree shows as many nodes as it says, whether it has them or not.
-    hold(BAD_TREE, tree.node_count == tree.capacity > 0, tree.n_outputs == 1, tree.max_n_classes >= 1)
+    hold(_BAD_TREE, tree.node_count == tree.capacity > 0, tree.n_outputs == 1, tree.max_n_classes >= 1)
     left, right, feature = (np.asarray(part) for part in (tree.children_left, tree.children_right, tree.feature))
     leaf = left == -1
-    hold(BAD_TREE, leaf == (right == -1), leaf | ((feature >= 0) & (feature < tree.n_features)))
-    check_children(left, right, ~leaf)
+    hold(_BAD_TREE, leaf == (right == -1), leaf | ((feature >= 0) & (feature < tree.n_features)))
+    _check_children(left, right, ~leaf)
 
 
-def check_children(left: Any, right: Any, split: Any) -> None:
-    """Check that children come after their parents and inside the tree, so that a way down ends."""
+def _check_children(left: Any, right: Any, split: Any) -> None:
+    # Children come after their parents and are inside the tree, so that a way down ends.
     place = np.arange(len(left))
-    hold(BAD_TREE, *(~split | ((child > place) & (child < len(left))) for child in (left, right)))
+    hold(_BAD_TREE, *(~split | ((child > place) & (child < len(left))) for child in (left, right)))
 
 
 def _check_tree_regressor(regressor: Any) -> None:
-    hold(BAD_TREE, _name(regressor.tree_) == _TREE, regressor.tree_.n_features == regressor.n_features_in_)
+    hold(_BAD_TREE, _name(regressor.tree_) == _TREE, regressor.tree_.n_features == regressor.n_features_in_)
 
 
 def _check_forest(forest: Any) -> None:
@@ -117,7 +121,7 @@ def _check_stages(stages: Any) -> bool:
         "invalid stages of boosting", isinstance(trees, np.ndarray), trees.ndim == 2, trees.shape[1] == 1 <= len(trees)
     )
     _check_members(trees.ravel(), stages.n_features_in_)
-    hold(BAD_TREE, [tree.tree_.max_n_classes == 1 for tree in trees.ravel()])
+    hold(_BAD_TREE, [tree.tree_.max_n_classes == 1 for tree in trees.ravel()])
     # Stages are added to what this predicts without a look at how many rows that has.
     return _name(stages.init_) == _DUMMY or (isinstance(stages.init_, str) and stages.init_ == "zero")
 
@@ -139,25 +143,25 @@ def _check_histogram(model: Any) -> bool:
     hold("boosting has other columns", isinstance(by_category, np.ndarray), by_category.shape == (columns,))
     known = [np.asarray(mapper.bin_thresholds_[place]) for place in np.flatnonzero(by_category)]
     hold("invalid categories", *((part >= 0) & (part < 256) for part in known))
-    hold(BAD_TREE, type(model._predictors) is list, [len(each) == 1 for each in model._predictors])
+    hold(_BAD_TREE, type(model._predictors) is list, [len(each) == 1 for each in model._predictors])
     for (predictor,) in model._predictors:
-        require(_name(predictor) == _PREDICTOR, BAD_TREE)
+        require(_name(predictor) == _PREDICTOR, _BAD_TREE)
         _check_predictor(predictor)
         splits = predictor.nodes[predictor.nodes["is_leaf"] == 0]
         feature = splits["feature_idx"].astype(np.int64)
-        hold(BAD_TREE, feature >= 0, feature < columns, by_category[feature[splits["is_categorical"] != 0]] != 0)
+        hold(_BAD_TREE, feature >= 0, feature < columns, by_category[feature[splits["is_categorical"] != 0]] != 0)
     return model._preprocessor is None
 
 
 def _check_predictor(predictor: Any) -> None:
     nodes = predictor.nodes
-    hold(BAD_TREE, isinstance(nodes, np.ndarray), nodes.ndim == 1, len(nodes) > 0)
+    hold(_BAD_TREE, isinstance(nodes, np.ndarray), nodes.ndim == 1, len(nodes) > 0)
     split = nodes["is_leaf"] == 0
-    check_children(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), split)
+    _check_children(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), split)
     tables = predictor.raw_left_cat_bitsets, predictor.binned_left_cat_bitsets
-    hold(BAD_TREE, [isinstance(table, np.ndarray) and table.ndim == 2 and table.shape[1] == 8 for table in tables])
+    hold(_BAD_TREE, [isinstance(table, np.ndarray) and table.ndim == 2 and table.shape[1] == 8 for table in tables])
     by_category = split & (nodes["is_categorical"] != 0)
-    hold(BAD_TREE, nodes["bitset_idx"][by_category].astype(np.int64) < min(map(len, tables)))
+    hold(_BAD_TREE, nodes["bitset_idx"][by_category].astype(np.int64) < min(map(len, tables)))
 
 
 def _check_neighbours(model: Any) -> bool:
@@ -240,3 +244,50 @@ _CHECKS = {
 }
 # What is only safe inside the models that look at the rows for it.
 _PARTS = {_TREE: _TREES, _PREDICTOR: (_HISTOGRAM,), **dict.fromkeys(_INDICES, (_NEIGHBOURS,))}
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTree:
+    """A tree that was read from a file; it predicts what the tree that was written did, to the bit.
+
+    Attributes
+    ----------
+    left, right, feature, threshold : ndarrays, one entry per node
+        Rows go left where the feature is at most the threshold. Leaves have no children: -1.
+    values : ndarray, one row per leaf
+        In the order of the leaves among the nodes.
+    """
+
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    values: NDArray[np.float64] = field(metadata=MATRIX)
+
+    def __post_init__(self) -> None:
+        leaf = self.left == -1
+        lengths = {len(part) for part in (self.left, self.right, self.feature, self.threshold)}
+        hold("invalid tree: its arrays differ in length", lengths == {len(leaf)} != {0}, leaf.sum() == len(self.values))
+        hold(_BAD_TREE, leaf == (self.right == -1), self.feature >= 0)
+        _check_children(self.left, self.right, ~leaf)
+
+    @classmethod
+    def of(cls, tree: Any) -> StoredTree:
+        """Return one of scikit-learn's trees as arrays."""
+        left = np.asarray(tree.children_left, dtype=np.int32)
+        leaf = left == -1
+        feature, threshold = np.where(leaf, 0, tree.feature).astype(np.int32), np.where(leaf, 0.0, tree.threshold)
+        values = np.asarray(tree.value)[leaf].reshape(int(leaf.sum()), -1)
+        return cls(left, np.asarray(tree.children_right, dtype=np.int32), feature, threshold, values)
+
+    def predict(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return each row's leaf."""
+        node = np.zeros(len(X), dtype=np.int64)
+        moving = np.arange(len(X) if self.left[0] != -1 else 0)
+        while moving.size:
+            at = node[moving]
+            goes_left = X[moving, self.feature[at]] <= self.threshold[at]
+            node[moving] = np.where(goes_left, self.left[at], self.right[at])
+            moving = moving[self.left[node[moving]] != -1]
+        leaf = np.cumsum(self.left == -1) - 1
+        return self.values[leaf[node]]

@@ -142,7 +142,7 @@ KINDS = {
     "background": "plr.densities.mixture:Background",
     "mixture": "plr.densities.mixture:Mixture",
     "density": "plr.learners.density:FittedDensity",
-    "tree": "plr.persistence.trees:StoredTree",
+    "tree": "plr.persistence.compiled:StoredTree",
     "booster": "plr.persistence.boosters:StoredBooster",
     "lightgbm regressor": "plr.persistence.boosters:StoredRegressor",
     "module": "plr.persistence.modules:StoredModule",
