@@ -64,8 +64,8 @@ def follows_one_of_two(task: Task, relation: Relation, spread: float) -> bool:
         return False
     if relation.kind == "ratio":
         # Ratios tie small values and large ones alike, so that logarithms are predicted.
-        least = np.minimum(np.abs(values[one]), np.abs(values[other]))
-        y = np.log(np.maximum(least, np.finfo(float).tiny))
+        smaller = np.minimum(np.abs(values[one]), np.abs(values[other]))
+        y = np.log(np.maximum(smaller, np.finfo(float).tiny))
     else:
         y = np.minimum(values[one], values[other])
     X = task.preprocess().features[task.S.row_index[one]]

@@ -232,7 +232,7 @@ def _lines_of(block: bytes) -> dict[str, bytes]:
     return found
 
 
-def _check_trees(trees: list[Tree], columns: int) -> None:
+def _check_trees(trees: Sequence[Tree], columns: int) -> None:
     """Check the numbers of all trees at once."""
     ones = np.ones(len(trees))
     leaves, by_category, _ = (_read(trees, name, ones) for name in ("num_leaves", "num_cat", "shrinkage"))

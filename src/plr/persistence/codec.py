@@ -95,7 +95,7 @@ class Encoder:
             kind = kind_of(value)
             if kind is None:
                 return self._foreign(value, place)
-            fields = fields_of(type(value))
+            fields = fields_of(class_of(kind))
             found = value.get_params(deep=False) if fields is None else {name: getattr(value, name) for name in fields}
             check_fields(kind, found)
             if kind in CHECKS:

@@ -263,9 +263,9 @@ def differences(manifest: dict[str, Any], modules: Iterable[str]) -> list[tuple[
     found = []
     for package in sorted({_PACKAGES.get(name, name) for name in modules}):
         written, installed = versions.get(package) if isinstance(versions, dict) else None, _version(package) or "none"
-        known = isinstance(written, str) and _RELEASE.fullmatch(written)
-        if known and written.split(".")[:2] != installed.split(".")[:2]:
-            found.append((package, written, installed))
+        known = isinstance(written, str) and _RELEASE.fullmatch(written) is not None
+        if known and str(written).split(".")[:2] != installed.split(".")[:2]:
+            found.append((package, str(written), installed))
     return found
 
 
