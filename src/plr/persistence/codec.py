@@ -30,6 +30,7 @@ from plr.persistence.schema import (
     import_class,
     in_one_line,
     kind_of,
+    matches,
     refusal,
     require,
 )
@@ -104,7 +105,8 @@ class Encoder:
             raise refusal(place, str(error)) from error
         self.kinds.add(kind)
         if not self._with_rows:
-            found |= {name: field.without_rows for name, field in (fields or {}).items() if field.by_row}
+            by_row = {name: field.hint for name, field in (fields or {}).items() if field.by_row}
+            found |= {name: None if matches(None, hint) else np.empty(0) for name, hint in by_row.items()}
         return {"kind": kind, "fields": self.named(found, place)}
 
     def _entries(self, value: tuple[Any, ...], place: str) -> Any:

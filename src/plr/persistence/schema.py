@@ -218,11 +218,6 @@ class Field:
     by_row: bool = False
     kept: bool = True
 
-    @property
-    def without_rows(self) -> Any:
-        """What stands for the entries of the training rows where they are left out."""
-        return None if matches(None, self.hint) else np.empty(0)
-
 
 class _Names(dict[str, Any]):
     """The names in the type hints of a module, with those that it imports for type checkers only."""
