@@ -128,6 +128,11 @@ class Rows:
         return np.maximum.reduceat(self.values, self.offsets[:-1]) > np.minimum.reduceat(self.values, self.offsets[:-1])
 
     @property
+    def by_doubt(self) -> Integers:
+        """The rows with several candidates by how sure their choice is, the least sure first, then the others."""
+        return np.argsort(np.where(self.several, self.top, 2.0), kind="stable")
+
+    @property
     def total(self) -> int:
         """For how many rows of the data these stand."""
         return round(float(self.weight.sum()))
@@ -251,7 +256,7 @@ def _with_fewer_rows(rows: Rows) -> Rows:
     if len(rows) <= most:
         return rows
     doubtful = int(_DOUBTFUL_PART * most)
-    order = np.argsort(np.where(rows.several, rows.top, 2.0), kind="stable")
+    order = rows.by_doubt
     rest = np.random.default_rng(0).choice(order[doubtful:], most - doubtful, replace=False)
     weight = np.ones(len(rows))
     weight[rest] = (len(rows) - doubtful) / len(rest)
