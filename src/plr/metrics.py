@@ -1,16 +1,28 @@
-"""How far predictions and choices are from the truth, added up over one table or over many batches of one."""
+"""How far predictions and choices are from the truth, added up over one table or over many batches of one.
+
+Truths and candidates may be written with different precision; `true_candidates` says which candidates match the truth.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.label_matching import Precision, true_candidates
 
-__all__ = ["MOST_KEPT", "ChoiceMetrics", "CoverageMetrics", "ErrorMetrics"]
+__all__ = [
+    "MOST_KEPT",
+    "NEVER_AMONG",
+    "ChoiceMetrics",
+    "CoverageMetrics",
+    "ErrorMetrics",
+    "Precision",
+    "is_overconfident",
+    "precision_of",
+    "true_candidates",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -20,6 +32,16 @@ MOST_KEPT = 1_000_000
 """Rows that medians are taken from, where there are more."""
 
 _BINS = 10
+
+NEVER_AMONG = "cannot be judged: the truth is never among the candidates"
+
+# Relative to the largest truth: values this near are the same number, computed in two ways.
+_SAME = 1e-9
+# Relative to a row's own truth: a candidate this near was probably only written otherwise.
+_NEAR = 1e-6
+_MOST_DECIMALS = 8
+# How far accuracy may fall short of the mean probability, besides so many standard errors.
+_SLACK, _ERRORS = 0.05, 3.0
 
 
 class ErrorMetrics:
@@ -99,18 +121,17 @@ class CoverageMetrics:
     """The share of true labels that intervals hold, and how wide the intervals are."""
 
     def __init__(self) -> None:
-        self._weight = self._held = self._width = 0.0
+        self._rows, self._inside, self._width = 0, 0, 0.0
 
-    def add(self, intervals: Floats, y: Floats, *, weight: Floats | None = None) -> None:
+    def add(self, intervals: Floats, y: Floats) -> None:
         """Take in the intervals of some rows, of shape (n, 2), and their truths."""
-        weight = np.ones(len(y)) if weight is None else weight
-        self._weight += float(weight.sum())
-        self._held += float(weight @ ((intervals[:, 0] <= y) & (y <= intervals[:, 1])))
-        self._width += float(weight @ (intervals[:, 1] - intervals[:, 0]))
+        self._rows += len(y)
+        self._inside += int(((intervals[:, 0] <= y) & (y <= intervals[:, 1])).sum())
+        self._width += float((intervals[:, 1] - intervals[:, 0]).sum())
 
     def figures(self) -> dict[str, float]:
         """Return the figures, as plain values."""
-        return {"coverage": self._held / self._weight, "mean_width": self._width / self._weight}
+        return {"coverage": self._inside / self._rows, "mean_width": self._width / self._rows}
 
 
 class ChoiceMetrics:
@@ -173,20 +194,20 @@ class ChoiceMetrics:
         if given is not None and judged.any():
             # The truth may be among those that were left out, and then the choice is wrong.
             judged |= given > sizes
-        told = several & judged
+        ambiguous = several & judged
         right = is_true[likeliest]
         share = np.repeat(weight * judged, sizes)
         bins = np.minimum((probabilities * _BINS).astype(np.int64), _BINS - 1)
-        self._counts += [weight.sum(), weight @ several, weight @ judged, weight @ told]
-        self._right += [weight @ (right & judged), weight @ (right & told)]
-        self._chance += float(weight[told] @ (1.0 / (sizes if given is None else given)[told]))
-        self._expected += float(weight[told] @ probabilities[likeliest][told])
+        self._counts += [weight.sum(), weight @ several, weight @ judged, weight @ ambiguous]
+        self._right += [weight @ (right & judged), weight @ (right & ambiguous)]
+        self._chance += float(weight[ambiguous] @ (1.0 / (sizes if given is None else given)[ambiguous]))
+        self._expected += float(weight[ambiguous] @ probabilities[likeliest][ambiguous])
         parts = (share, share * probabilities, share * is_true)
         self._bins += [np.bincount(bins, part, _BINS) for part in parts]
 
     def figures(self) -> dict[str, Any]:
         """Return the figures, as plain values."""
-        rows, several, judged, told = (round(float(count)) for count in self._counts)
+        rows, several, judged, ambiguous = (round(float(count)) for count in self._counts)
         _, _, among, among_several = map(float, self._counts)
         counts, said, came = self._bins
         filled = counts > 0
@@ -194,14 +215,94 @@ class ChoiceMetrics:
             "rows": rows,
             "rows_with_several": several,
             "rows_with_truth_among_candidates": judged,
-            "rows_judged_with_several": told,
+            "rows_judged_with_several": ambiguous,
             "accuracy": float(self._right[0] / among) if judged else None,
-            "accuracy_with_several": float(self._right[1] / among_several) if told else None,
-            "by_chance_with_several": self._chance / among_several if told else None,
-            "expected_with_several": self._expected / among_several if told else None,
+            "accuracy_with_several": float(self._right[1] / among_several) if ambiguous else None,
+            "by_chance_with_several": self._chance / among_several if ambiguous else None,
+            "expected_with_several": self._expected / among_several if ambiguous else None,
             "calibration_error": float(np.abs(said - came).sum() / counts.sum()) if judged else None,
             "calibration": [
                 {"candidates": round(float(count)), "said": float(one / count), "true": float(other / count)}
                 for count, one, other in zip(counts[filled], said[filled], came[filled], strict=True)
             ],
         }
+
+
+def is_overconfident(expected: float, right: float, rows: int) -> bool:
+    """Whether choices are right far less often than their probabilities say, beyond chance.
+
+    >>> is_overconfident(0.99, 0.4, 50), is_overconfident(0.99, 0.93, 50), is_overconfident(0.5, 0.0, 50)
+    (True, False, True)
+    """
+    error = (expected * (1.0 - expected) / max(rows, 1)) ** 0.5
+    return expected - right > _SLACK + _ERRORS * error
+
+
+class Precision(NamedTuple):
+    """How exact truths are."""
+
+    largest: float
+    """The largest of them, without its sign."""
+    decimals: int | None
+    """How many decimals they are rounded to; None where they do not seem to be rounded."""
+
+    def joined(self, other: Precision) -> Precision:
+        """Return how exact the truths of both are."""
+        decimals = None if self.decimals is None or other.decimals is None else max(self.decimals, other.decimals)
+        return Precision(max(self.largest, other.largest), decimals)
+
+
+def precision_of(truth: Floats) -> Precision:
+    """Return how exact truths are.
+
+    >>> precision_of(np.array([1.5, 2.25]))
+    Precision(largest=2.25, decimals=2)
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = ((decimals, truth * 10.0**decimals) for decimals in range(_MOST_DECIMALS + 1))
+        whole = (
+            place for place, values in scaled if (np.abs(values - np.rint(values)) <= 1e-12 * np.abs(values)).all()
+        )
+        return Precision(float(np.abs(truth).max()), next(whole, None))
+
+
+def true_candidates(
+    values: Floats, offsets: NDArray[np.int64], truth: Floats, precision: Precision | None = None
+) -> NDArray[np.bool_]:
+    """Return which candidates are the true labels of their rows.
+
+    The nearest candidate of a row is the true one if it differs by no more than a millionth, or if it alone becomes the
+    truth when it is rounded to as many decimals as the truths have. Candidates equal to it are true as well.
+
+    Parameters
+    ----------
+    values : ndarray, one entry per candidate
+    offsets : ndarray of shape (n + 1,)
+        Where each row's candidates begin.
+    truth : ndarray of shape (n,)
+    precision : Precision, optional
+        How exact truths are; that of those given, unless there are others beside them.
+
+    Examples
+    --------
+    >>> values, offsets = np.array([1.2345, 7.0, 1.23, 1.2345, 5.0, 6.0]), np.array([0, 2, 4, 6])
+    >>> true_candidates(values, offsets, np.array([1.23, 1.23, 5.5])).tolist()
+    [True, False, True, False, False, False]
+    """
+    rows = np.repeat(np.arange(len(truth)), np.diff(offsets))
+    begin = offsets[:-1]
+    largest, decimals = precision_of(truth) if precision is None else precision
+    same = _SAME * max(largest, 1e-300)
+    with np.errstate(over="ignore"):
+        off = np.abs(values - truth[rows])
+        nearest = np.minimum.reduceat(off, begin)
+        is_nearest = off <= nearest[rows] + same
+    found = nearest <= np.maximum(_NEAR * np.abs(truth), same)
+    if decimals is not None:
+        rounds = off <= 0.5 * 10.0**-decimals * (1 + _NEAR)
+        first = np.minimum.reduceat(np.where(is_nearest, np.arange(len(values)), len(values)), begin)
+        # Where two different candidates become the truth, rounding does not tell which one is meant.
+        with np.errstate(over="ignore"):
+            differs = np.abs(values - values[first][rows]) > same
+        found |= np.logical_or.reduceat(rounds, begin) & ~np.logical_or.reduceat(rounds & differs, begin)
+    return np.asarray(is_nearest & found[rows])

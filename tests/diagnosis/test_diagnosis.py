@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 import plr
-from plr.diagnosis.ambiguity import always_together, labelled_rows, odd_values, values_together
-from plr.diagnosis.relations import find_relations
+from plr.diagnosis.ambiguity import find_relations, labelled_rows, outlying_values, values_together
 from plr.errors import LengthError, ParameterError
 from plr.generation import make_candidates
 
@@ -91,9 +90,10 @@ def test_values_that_always_come_together():
     S = plr.CandidateSets.from_lists([[1.0, 2.0], [3.0, 4.0], [3.0, 5.0]] * 30)
     found, recurring = values_together(S)
     assert recurring == 5
-    assert [(pair.value, pair.other, pair.rows) for pair in always_together(found)] == [(1.0, 2.0, 30)]
     assert {(pair.value, pair.other): pair.share for pair in found}[3.0, 4.0] == 0.5
-    assert plr.check(RNG.normal(size=(90, 2)), S).ambiguity_degree == 1.0
+    looked_at = plr.check(RNG.normal(size=(90, 2)), S)
+    assert [(pair.value, pair.other, pair.rows) for pair in looked_at.always_together] == [(1.0, 2.0, 30)]
+    assert looked_at.ambiguity_degree == 1.0
 
 
 def test_rows_as_good_as_labelled():
@@ -106,7 +106,7 @@ def test_rows_as_good_as_labelled():
 def test_words_for_missing_are_pointed_out():
     lists = [[y, -999.0] if row % 10 == 0 else [y, y + RNG.uniform(1, 40)] for row, y in enumerate(Y)]
     S = plr.CandidateSets.from_lists(lists)
-    assert [(odd.value, odd.rows) for odd in odd_values(S)] == [(-999.0, 40)]
+    assert [(odd.value, odd.rows) for odd in outlying_values(S, 20, 90)] == [(-999.0, 40)]
     assert "-999 comes 40 times and lies far from all else" in plr.check(X, S).summary()
 
 

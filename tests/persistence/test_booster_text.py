@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import plr
-from plr.persistence.booster_text import check_booster_text, trees_of
+from plr.persistence.boosters import check_booster_text, trees_of
 from plr.persistence.schema import MalformedError
 
 

@@ -52,7 +52,7 @@ def test_regressors_that_ask_for_code(forest, tmp_path):
             .replace(b'"sklearn.ensemble._forest"', b'"os"')
         )
 
-    refuses(with_regressor(forest, tmp_path / "asks", ask), "not trusted: 'os.system'")
+    refuses(with_regressor(forest, tmp_path / "asks", ask), r"not trusted: os\.system\.")
 
 
 def test_regressors_that_are_bombs(forest, tmp_path):
@@ -179,6 +179,6 @@ UNCHECKED = {
 def test_what_cannot_be_checked_must_be_trusted(name, tmp_path):
     pytest.importorskip("skops")
     path = wrapped(UNCHECKED[name], tmp_path / "model.plr")
-    refuses(path, f"trusted=\\['{name}'\\].*--trust {name} ")
+    refuses(path, f"{name}.*with trusted")
     X, _ = problem()
     assert load_model(path, trusted=[name]).predict(X).shape == (60,)

@@ -10,13 +10,13 @@ from markupsafe import escape
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import DataError, ParameterError
-from plr.label_matching import true_candidates
+from plr.metrics import true_candidates
 from plr.report import training_rows, write_model_page
 from plr.report.charts import Chart, ticks
-from plr.report.content import ModelContent
 from plr.report.facts import find_facts
 from plr.report.importance import Importance, measure_importance
-from plr.report.model_page import render_model_page
+from plr.report.model_page import ModelContent, render_model_page
+from plr.report.provenance import command_of
 from plr.report.row_table import first_rows, rows_data
 from plr.report.rows import Rows, make_rows
 from support.html_pages import check_policy
@@ -121,25 +121,25 @@ def test_importance_in_a_file_is_not_believed():
 def test_facts_by_hand():
     rows = hand_made(truth=np.array([1.0, 2.0, np.nan]))
     facts = find_facts(rows, None, new=True)
-    assert (facts.rows, facts.several, facts.candidates) == (3, 2, 2.0)
-    assert facts.counts == {"settled": 1, "likely": 0, "doubtful": 1}
-    assert facts.expected == pytest.approx((0.98 + 0.5) / 2)
-    assert facts.chance == pytest.approx((1 / 2 + 1 / 3) / 2)
-    checks = facts.checks
-    assert (checks.rows, checks.several, checks.right) == (2, 2, 0.5)
-    assert checks.mae == pytest.approx((0.1 + 0.6) / 2)
+    assert (facts["rows"], facts["several"], facts["candidates"]) == (3, 2, 2.0)
+    assert facts["counts"] == {"settled": 1, "likely": 0, "doubtful": 1}
+    assert facts["expected"] == pytest.approx((0.98 + 0.5) / 2)
+    assert facts["chance"] == pytest.approx((1 / 2 + 1 / 3) / 2)
+    checks = facts["checks"]
+    assert (checks["rows"], checks["several"], checks["right"]) == (2, 2, 0.5)
+    assert checks["mae"] == pytest.approx((0.1 + 0.6) / 2)
     # Of five candidates of which two are true: 0.02, 0.2, 0.3 (true), 0.5, 0.98 (true).
-    assert checks.calibration_error == pytest.approx((0.02 + 0.2 + 0.7 + 0.5 + 0.02) / 5)
-    assert checks.covered is None
+    assert checks["calibration_error"] == pytest.approx((0.02 + 0.2 + 0.7 + 0.5 + 0.02) / 5)
+    assert checks["covered"] is None
 
 
 def test_only_rows_with_the_truth_among_the_candidates_are_judged(content):
-    checks = find_facts(hand_made(truth=np.array([1.0, 7.3, 4.0])), None, new=True).checks
-    assert (checks.rows, checks.judged, checks.several, checks.right) == (3, 2, 1, 1.0)
-    assert checks.calibration_error == pytest.approx((0.02 + 0.02 + 0.0) / 3)
+    checks = find_facts(hand_made(truth=np.array([1.0, 7.3, 4.0])), None, new=True)["checks"]
+    assert (checks["rows"], checks["judged"], checks["several"], checks["right"]) == (3, 2, 1, 1.0)
+    assert checks["calibration_error"] == pytest.approx((0.02 + 0.02 + 0.0) / 3)
     rows = hand_made(truth=np.array([1.3, 7.3, np.nan]))
-    checks = find_facts(rows, None, new=True).checks
-    assert (checks.rows, checks.judged, checks.right, checks.calibration_error) == (2, 0, None, None)
+    checks = find_facts(rows, None, new=True)["checks"]
+    assert (checks["rows"], checks["judged"], checks["right"], checks["calibration_error"]) == (2, 0, None, None)
     page = render_model_page(dataclasses.replace(content, rows=rows))
     assert page.count("cannot be judged: the truth is never among the candidates") == 2
     assert "Measured accuracy" not in page
@@ -177,6 +177,20 @@ def test_several_target_columns_are_named(content):
     assert "for which a and b hold the candidates. Of the" in page
 
 
+def test_the_command_names_what_was_asked_for():
+    options = {"learner": "mlp", "option": {"epochs": 3, "hidden": [4], "optimizer": "adam"}, "seed": 1}
+    flags = {"intervals": False, "drop_empty": True, "stream": True, "engine": "ray", "workers": 3}
+    table = {"source": "my data", "roles": {"prior": ["p", "q"]}, "options": {**options, **flags}}
+    assert command_of(table, ["y"], "m.plr") == (
+        "plr fit 'my data' --target y --prior p,q --learner mlp --option epochs=3 --option 'hidden=[4]' "
+        "--option optimizer=adam --seed 1 --no-intervals --drop-empty --stream --engine ray --workers 3 -o m.plr"
+    )
+    flags = {"intervals": True, "drop_empty": False, "stream": True, "engine": "local", "workers": None}
+    table = {"source": "d", "options": flags}
+    assert command_of(table, ["y"], "m.plr") == "plr fit d --target y --stream --engine local -o m.plr"
+    assert command_of({}, ["y"], "m.plr") == ""
+
+
 def test_many_rows_are_thinned_and_counts_stay_right():
     random = np.random.default_rng(0)
     first = random.uniform(0.5, 1, 60_000)
@@ -188,8 +202,8 @@ def test_many_rows_are_thinned_and_counts_stay_right():
     assert rows.top.min() == first.min()
     assert all(name == f"r{number}" for name, number in zip(rows.columns["name"], rows.number, strict=True))
     facts = find_facts(rows, None, new=True)
-    assert facts.expected == pytest.approx(first.mean(), abs=0.002)
-    assert facts.counts["settled"] == pytest.approx((first >= 0.95).sum(), rel=0.05)
+    assert facts["expected"] == pytest.approx(first.mean(), abs=0.002)
+    assert facts["counts"]["settled"] == pytest.approx((first >= 0.95).sum(), rel=0.05)
     assert len(json.dumps(rows.to_dict())) < 4_000_000
 
 

@@ -6,9 +6,8 @@ import pyarrow as pa
 from plr import CandidateSets, PartialLabelRegressor
 from plr.persistence import read_manifest, save_model
 from plr.report import training_rows
-from plr.report.content import ModelContent
 from plr.report.importance import measure_importance
-from plr.report.writing import read_training_rows
+from plr.report.model_page import ModelContent, read_training_rows
 
 HOSTILE = "<script>fetch('http://example.org/')</script>"
 ESCAPE = "</script><img src=x onerror=alert(1)>"

@@ -105,6 +105,17 @@ def test_a_model_that_was_saved_takes_frames_as_they_are(model, table, tmp_path)
     assert back.evaluate(table)["rows_judged_out_of_fold"] == ROWS
 
 
+def test_the_page_in_a_file_is_kept_when_the_model_is_saved_again(model, tmp_path):
+    path = tmp_path / "m.plr"
+    model.save(path, page={"training": None, "importance": None})
+    back = load_model(path)
+    assert back.page == {"training": None, "importance": None}
+    back.save(tmp_path / "again.plr")
+    assert (tmp_path / "again.plr").read_bytes() == path.read_bytes()
+    back.save(tmp_path / "bare.plr", training_rows=False)
+    assert load_model(tmp_path / "bare.plr").page is None
+
+
 def test_a_pickle_has_no_training_rows(model, table):
     back = pickle.loads(pickle.dumps(model))
     assert (back.summary, back.regressor._training) == (None, None)

@@ -71,7 +71,7 @@ def _trained_on_in_words(found: dict[str, Any]) -> list[str]:
 
 
 def _in_words(found: dict[str, Any]) -> list[str]:
-    from plr.label_matching import NEVER_AMONG, is_overconfident
+    from plr.metrics import NEVER_AMONG, is_overconfident
 
     skipped = f" ({found['rows_without_truth']} more have no truth)" if found["rows_without_truth"] else ""
     r2 = "not defined, all truths are equal" if found["r2"] is None else f"{found['r2']:.4f}"

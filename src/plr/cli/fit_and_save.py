@@ -110,7 +110,7 @@ def fit_and_save(
         # What is in the file about the module's code is for messages.
         wanted["module"] = short_name(module)
     if folder is not None:
-        wanted["engine"] = engine
+        wanted |= {"stream": True, "engine": engine, "workers": workers}
         scratch = _scratch_folder(scratch, out)
     model = TableModel(regressor)
     with _connected(engine, workers or 2, address) as trainer, _keeping(None if folder is None else scratch):

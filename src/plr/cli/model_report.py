@@ -15,10 +15,9 @@ from plr.columns.features import Features
 from plr.errors import ParameterError
 from plr.regressor import PartialLabelRegressor
 from plr.report import training_rows, write_model_page
-from plr.report.content import ModelContent
 from plr.report.importance import Importance, measure_importance
+from plr.report.model_page import ModelContent, read_training_rows
 from plr.report.rows import Rows, make_rows
-from plr.report.writing import read_training_rows
 from plr.sources.files import read_file
 from plr.tables import TableModel
 from plr.tables.row_reader import RowReader, read_some_truths, take_with_candidates

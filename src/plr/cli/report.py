@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from pathlib import Path
@@ -131,14 +130,14 @@ def _report_model(subject: Path, out: Path, as_json: bool, **choices: Any) -> No
     with warnings_as_notes():
         content = report_model(subject, out, **choices)
     if as_json:
-        facts, diagnosis = content.facts, content.model.diagnosis_
-        told = {
+        diagnosis = content.model.diagnosis_
+        found = {
             "page": str(out),
             "new_rows": content.new,
-            "facts": None if facts is None else dataclasses.asdict(facts),
-            "diagnosis": None if diagnosis is None else diagnosis.told(),
+            "facts": content.facts,
+            "diagnosis": None if diagnosis is None else diagnosis.brief(),
         }
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(found))
         return
     if content.rows is None:
         TERMINAL.note("The file keeps nothing about single rows; plr report MODEL --data DATA shows those of a table.")

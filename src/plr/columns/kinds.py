@@ -277,7 +277,9 @@ def _text(name: str, cells: Any) -> Column:
     distinct = pc.count_distinct(there).as_py()
     if distinct >= _MANY_TEXTS and distinct > _DIFFERENT * len(there):
         return _left_out(name, f"has {distinct:,} different texts in {len(there):,} rows: names, prose or identifiers")
-    return Column(name, "category", (name,), note=_gaps(f"{distinct:,} categories", cells))
+    return Column(
+        name, "category", (name,), note=_gaps(f"{distinct:,} categor{'y' if distinct == 1 else 'ies'}", cells)
+    )
 
 
 def _dates(name: str, times: Any, form: str) -> Column:

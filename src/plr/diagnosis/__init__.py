@@ -12,21 +12,21 @@ from plr._parameters import check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.contracts import Task
 from plr.diagnosis.ambiguity import (
-    Odd,
+    OutlyingValue,
+    Relation,
     ValuePair,
-    always_together,
+    find_relations,
+    further_relations,
     labelled_rows,
-    odd_values,
-    spread_of,
+    outlying_values,
     values_together,
 )
 from plr.diagnosis.findings import ENOUGH_ROWS, Diagnosis
-from plr.diagnosis.relations import Relation, find_relations, further_relations
 from plr.diagnosis.signal import Signal, is_plain, measure_signal
 from plr.diagnosis.twins import always_one_side, follows_one_of_two, telling_rows
 from plr.errors import CandidateError, LengthError, PlrError
 
-__all__ = ["Diagnosis", "Odd", "Relation", "Signal", "ValuePair", "check", "diagnose", "diagnose_fit"]
+__all__ = ["Diagnosis", "OutlyingValue", "Relation", "Signal", "ValuePair", "check", "diagnose", "diagnose_fit"]
 
 Floats = NDArray[np.float64]
 
@@ -34,6 +34,8 @@ Floats = NDArray[np.float64]
 _ROWS, _MOST_CELLS = 5_000, 500_000
 # Rows that pairs of values are counted in.
 _MOST_ROWS = 20_000
+# From this share of the rows with the commoner one on, two values always come together.
+_ALWAYS = 0.95
 # From this share of the rows on, a relation is one of the whole table.
 _EVERYWHERE = 0.9
 # Priors as near to each other say nothing, nor do those of fewer rows.
@@ -71,7 +73,7 @@ def check(X: Any, S: Any, *, rows: int = _ROWS, random_state: int = 0) -> Diagno
     check_integer("rows", rows, low=50)
     check_integer("random_state", random_state)
     sets = as_candidate_sets(S)
-    matrix, categorical = as_matrix(X)
+    matrix, categorical = _as_matrix(X)
     if len(matrix) != len(sets):
         raise LengthError(f"X has {len(matrix)} rows and S {len(sets)}; they must agree.")
     if len(sets) == 0:
@@ -96,36 +98,61 @@ def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = No
     """
     sets, random = task.S, np.random.default_rng(task.seed)
     once = sets.unique()
-    spread = spread_of(once)
+    starts, sizes, several = once.offsets[:-1], once.sizes, float(np.mean(once.sizes > 1))
+    low, high = np.quantile(once.values, [0.05, 0.95]).tolist()
+    spread = high - low
     looked_at = once if len(once) <= _MOST_ROWS else once[np.sort(random.permutation(len(once))[:_MOST_ROWS])]
     together, recurring = values_together(looked_at)
     relations = find_relations(looked_at, spread, random)
     labelled = labelled_rows(once, spread)
-    part = _sample(task, once, rows, random)
-    several = once.sizes > 1
-    twins = _twins(part, sets, probabilities, relations, float(np.mean(several)), spread)
-    alike = _all_alike(once)
+    part = replace(task, S=once)
+    if len(once) > rows:
+        chosen = np.sort(random.permutation(len(once))[:rows])
+        part = replace(task, X=task.X[chosen], S=once[chosen])
+    # A relation by which every row has two candidates that fit equally well: both are functions of the features, or a
+    # model always takes the same one of the two.
+    everywhere = (each for each in relations if each.kind != "digit" and each.share * several >= _EVERYWHERE)
+    twins = next(everywhere, None)
+    if twins is not None and not follows_one_of_two(part, twins, spread):
+        one_sided = probabilities is not None and always_one_side(sets, probabilities, twins, spread)
+        twins = twins if one_sided else None
+    alike = bool(sizes[0] > 1 and (sizes == sizes[0]).all())
+    if alike:
+        in_order = np.sort(once.values.reshape(len(once), -1), axis=1)
+        alike = bool((in_order == in_order[0]).all())
     plain = not alike and is_plain(part)
     settled = twins is not None or alike or plain or len(sets) < ENOUGH_ROWS
+    prior = once.prior_or_uniform
+    differing = np.maximum.reduceat(prior, starts) - np.minimum.reduceat(prior, starts) > _SAME_PRIOR
+    # The probability that a certain false label comes with a true one, where it is known by its value, or by how it
+    # follows from the true one.
+    by_value = max((pair.share for pair in together), default=0.0)
+    by_relation = max((relation.share for relation in relations if relation.kind != "digit"), default=0.0)
     return Diagnosis(
         rows=len(sets),
         candidates=len(sets.values),
-        sizes=_sizes(sets),
+        sizes={
+            "least": int(sets.sizes.min()),
+            "median": float(np.median(sets.sizes)),
+            "mean": float(sets.sizes.mean()),
+            "most": int(sets.sizes.max()),
+            "one": int((sets.sizes == 1).sum()),
+        },
         labelled_rows=int(labelled.sum()),
-        rows_with_duplicates=int((once.sizes < sets.sizes).sum()),
-        rows_all_equal=int(((once.sizes == 1) & (sets.sizes > 1)).sum()),
+        rows_with_duplicates=int((sizes < sets.sizes).sum()),
+        rows_all_equal=int(((sizes == 1) & (sets.sizes > 1)).sum()),
         all_alike=alike,
         spread=spread,
-        ambiguity_degree=_degree(together, relations, float(np.mean(several))),
+        ambiguity_degree=max(by_value, by_relation * several),
         recurring_values=recurring,
         together=tuple(together[:5]),
-        always_together=tuple(always_together(together)[:5]),
+        always_together=tuple([pair for pair in together if pair.share >= _ALWAYS][:5]),
         relations=tuple(relations),
         twins=twins,
         further_twins=() if twins is None else tuple(further_relations(looked_at, spread, twins, random)),
         telling_rows=0 if twins is None else telling_rows(once, labelled, twins, spread),
-        odd_values=tuple(odd_values(once)[:5]),
-        has_prior=_says_something(once),
+        odd_values=tuple(outlying_values(once, low, high)[:5]),
+        has_prior=bool(np.mean(differing) >= _FEW_PRIORS),
         plain=plain,
         signal=None if quick and settled else measure_signal(part),
     )
@@ -145,25 +172,23 @@ def diagnose_fit(task: Task, prediction: Floats, probabilities: Floats) -> Diagn
     if (task.S.unique().sizes[counts] == 1).all():
         return None
     try:
-        matrix, categorical = (task.X, task.categorical) if _is_matrix(task.X) else as_matrix(task.X)
+        is_matrix = isinstance(task.X, np.ndarray) and task.X.ndim == 2 and task.X.dtype == np.float64
+        matrix, categorical = (task.X, task.categorical) if is_matrix else _as_matrix(task.X)
     except (PlrError, TypeError, ValueError):
         # Of texts and images, the prediction is what can be looked at: twins are functions of it too.
         matrix, categorical = prediction[:, None], ()
-    sets, known = task.S, task.preprocessing if task.sample_weight is None else None
+    sets = task.S
     if not counts.all():
         chosen = np.flatnonzero(counts)
         probabilities = probabilities[counts[sets.row_index]]
         matrix, sets = matrix[chosen], sets[chosen]
+    known = task.preprocessing if task.sample_weight is None else None
+    looked_at = replace(_task(matrix, sets, categorical, 0), preprocessing=known)
     rows = int(np.clip(_MOST_CELLS // max(matrix.shape[1], 1), 500, _ROWS))
-    return diagnose(
-        replace(_task(matrix, sets, categorical, 0), preprocessing=known),
-        rows=rows,
-        probabilities=probabilities,
-        quick=True,
-    )
+    return diagnose(looked_at, rows=rows, probabilities=probabilities, quick=True)
 
 
-def as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
+def _as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
     """Return features as numbers and codes of categories, and which columns are categories."""
     from plr._checks import check_features
     from plr.learners import Density
@@ -173,79 +198,9 @@ def as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
     return matrix, () if probe.columns_ is None else probe.columns_.categorical
 
 
-def _is_matrix(X: Any) -> bool:
-    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64
-
-
 def _task(X: Floats, S: CandidateSets, categorical: tuple[int, ...], seed: int) -> Task:
     from plr.losses import Squared
     from plr.weighting import Posterior
     from plr.weighting.rule import Rule
 
     return Task(X, S, Rule(Posterior(), Squared()), categorical=categorical, seed=seed)
-
-
-def _sample(task: Task, S: CandidateSets, rows: int, random: np.random.Generator) -> Task:
-    if len(S) <= rows:
-        return replace(task, S=S)
-    chosen = np.sort(random.permutation(len(S))[:rows])
-    return replace(task, X=task.X[chosen], S=S[chosen])
-
-
-def _sizes(S: CandidateSets) -> dict[str, float]:
-    sizes = S.sizes
-    return {
-        "least": int(sizes.min()),
-        "median": float(np.median(sizes)),
-        "mean": float(sizes.mean()),
-        "most": int(sizes.max()),
-        "one": int((sizes == 1).sum()),
-    }
-
-
-def _degree(together: list[ValuePair], relations: list[Relation], several: float) -> float:
-    """Return the largest probability that a certain false label comes with a true one: the paper's γ, estimated.
-
-    A false label may be told by its value, or by how it follows from the true one.
-    """
-    by_value = max((pair.share for pair in together), default=0.0)
-    by_relation = max((relation.share for relation in relations if relation.kind != "digit"), default=0.0)
-    return max(by_value, by_relation * several)
-
-
-def _twins(
-    task: Task,
-    S: CandidateSets,
-    probabilities: Floats | None,
-    relations: list[Relation],
-    several: float,
-    spread: float,
-) -> Relation | None:
-    """Return the relation by which every row has two candidates that fit equally well, if there is one.
-
-    Both are functions of the features, or a model always takes the same one of the two.
-    """
-    found = (relation for relation in relations if relation.kind != "digit")
-    relation = next((each for each in found if each.share * several >= _EVERYWHERE), None)
-    if relation is None or follows_one_of_two(task, relation, spread):
-        return relation
-    one_sided = probabilities is not None and always_one_side(S, probabilities, relation, spread)
-    return relation if one_sided else None
-
-
-def _all_alike(S: CandidateSets) -> bool:
-    """Whether all rows have the same candidates, and more than one."""
-    size = int(S.sizes[0])
-    if size < 2 or (S.sizes != size).any():
-        return False
-    rows = np.sort(S.values.reshape(-1, size), axis=1)
-    return bool((rows == rows[0]).all())
-
-
-def _says_something(S: CandidateSets) -> bool:
-    """Whether there are priors that make some candidates likelier than others."""
-    if S.prior is None:
-        return False
-    starts = S.offsets[:-1]
-    apart = np.maximum.reduceat(S.prior, starts) - np.minimum.reduceat(S.prior, starts)
-    return bool(np.mean(apart > _SAME_PRIOR) >= _FEW_PRIORS)

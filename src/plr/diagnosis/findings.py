@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from plr.diagnosis.ambiguity import Odd, ValuePair
-from plr.diagnosis.relations import Relation
+from plr.diagnosis.ambiguity import OutlyingValue, Relation, ValuePair
 from plr.diagnosis.signal import CLEAR, Signal
 
 __all__ = ["CANNOT_TELL", "ENOUGH_ROWS", "Diagnosis"]
@@ -64,7 +63,7 @@ class Diagnosis:
         More such relations, where a row has more than two candidates that do.
     telling_rows : int
         Of the rows that are as good as labelled, those that say which of the twins is true.
-    odd_values : tuple of Odd
+    odd_values : tuple of OutlyingValue
         Values that recur far from all others.
     has_prior : bool
         Whether candidates come with priors that make some likelier than others.
@@ -91,7 +90,7 @@ class Diagnosis:
     twins: Relation | None
     further_twins: tuple[Relation, ...]
     telling_rows: int
-    odd_values: tuple[Odd, ...]
+    odd_values: tuple[OutlyingValue, ...]
     has_prior: bool
     plain: bool
     signal: Signal | None
@@ -109,8 +108,8 @@ class Diagnosis:
         """The relations that tie candidates between which nothing in the data can tell; none where something can."""
         return () if self.twins is None or self._can_tell_twins else (self.twins, *self.further_twins)
 
-    def told(self) -> dict[str, str]:
-        """Return the verdict, why and what to do, as programs are told beside other things."""
+    def brief(self) -> dict[str, str]:
+        """Return the verdict, the reason and the advice as plain values."""
         return {"verdict": self.verdict, "reason": self.reason, "advice": self.advice}
 
     @property
@@ -137,15 +136,14 @@ class Diagnosis:
         """Return all of it in words."""
         return "\n".join([_HEADLINES[self.verdict], self.reason, self.advice, "", *self._facts()])
 
-    def __str__(self) -> str:
-        return self.summary()
+    __str__ = summary
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.rows} rows, verdict {self.verdict!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        return {**self.told(), **asdict(self)}
+        return {**self.brief(), **asdict(self)}
 
     @property
     def _can_tell_twins(self) -> bool:
@@ -178,13 +176,13 @@ class Diagnosis:
                 "not measured",
                 "Features go with the candidates; how well they tell them apart was not measured."
                 if self.plain
-                else f"With {self.rows} rows a quick look could not tell whether features say nothing.",
+                else f"With {_counted(self.rows)} a quick look could not tell whether features say nothing.",
                 "plr.check, or plr check, measures what features say.",
             )
         if signal is None and self.twins is None:
             return (
                 "thin",
-                f"With {self.rows} rows nothing can be said about whether features tell the candidates apart.",
+                f"With {_counted(self.rows)} nothing can be said about whether features tell the candidates apart.",
                 "Collect more rows; some hundreds are a beginning.",
             )
         if signal is not None and not self.plain and signal.gain <= _FAINT * signal.gain_error:
@@ -197,8 +195,8 @@ class Diagnosis:
             if self.rows < ENOUGH_ROWS:
                 return (
                     "thin",
-                    f"A quick look finds nothing that features say about the true values; with {self.rows} rows, it "
-                    "may have overlooked it.",
+                    "A quick look finds nothing that features say about the true values; with "
+                    f"{_counted(self.rows)}, it may have overlooked it.",
                     "Fit it, and trust no answer that you have not checked; more rows or features would help.",
                 )
             return (
@@ -214,7 +212,8 @@ class Diagnosis:
                 "Fit it as it is.",
             )
         if self.twins is not None:
-            held = "the priors" if self.has_prior else f"{self.telling_rows} rows that are as good as labelled"
+            labelled_rows = f"{_counted(self.telling_rows, 'row that is', 'rows that are')} as good as labelled"
+            held = "the priors" if self.has_prior else labelled_rows
             return (
                 "thin",
                 f"In {self.twins.share:.0%} of the rows {self.twins.words}, and only {held} can tell which is true.",
@@ -244,18 +243,18 @@ class Diagnosis:
     def _facts(self) -> list[str]:
         sizes = self.sizes
         lines = [
-            f"{self.rows:,} rows with {self.candidates:,} candidates: {sizes['least']:g} to {sizes['most']:g} a row, "
-            f"{sizes['mean']:.2f} on average; {sizes['one']:,.0f} rows have one.",
-            f"As good as labelled: {self.labelled_rows:,} rows ({self.labelled_rows / self.rows:.0%}), with one "
+            f"{_counted(self.rows)} with {self.candidates:,} candidates: {sizes['least']:g} to {sizes['most']:g} a "
+            f"row, {sizes['mean']:.2f} on average; {_counted(int(sizes['one']), 'row has', 'rows have')} one.",
+            f"As good as labelled: {_counted(self.labelled_rows)} ({self.labelled_rows / self.rows:.0%}), with one "
             "candidate or several that are nearly equal.",
         ]
-        told = None
+        stated = None
         degree = f"Ambiguity degree about {self.ambiguity_degree:.2f} of 1"
         if self.always_together:
             pair = self.always_together[0]
             lines.append(f"{degree}: {pair.value:g} and {pair.other:g} always come together ({pair.rows} rows).")
         elif tie := next((relation for relation in self.relations if relation.kind != "digit"), None):
-            told = tie
+            stated = tie
             lines.append(
                 f"{degree}: in {tie.share:.0%} of the rows with several candidates {tie.words} "
                 f"(by chance {tie.by_chance:.0%})."
@@ -271,12 +270,14 @@ class Diagnosis:
             f"In {relation.share:.0%} of {'the pairs' if relation.kind == 'digit' else 'these rows'} {relation.words} "
             f"(by chance {relation.by_chance:.0%})."
             for relation in self.relations
-            if relation is not told
+            if relation is not stated
         ]
         if self.rows_all_equal:
-            lines.append(f"{self.rows_all_equal:,} rows name one value several times and nothing else.")
+            named = _counted(self.rows_all_equal, "row names", "rows name")
+            lines.append(f"{named} one value several times and nothing else.")
         elif self.rows_with_duplicates:
-            lines.append(f"{self.rows_with_duplicates:,} rows name a value more than once; it counts as often.")
+            named = _counted(self.rows_with_duplicates, "row names", "rows name")
+            lines.append(f"{named} a value more than once; it counts as often.")
         lines += [
             f"{odd.value:g} comes {odd.rows} times and lies far from all else: does it stand for a missing value?"
             for odd in self.odd_values
@@ -294,3 +295,7 @@ class Diagnosis:
                     "probability of 0.8 or more."
                 )
         return lines
+
+
+def _counted(rows: int, one: str = "row", several: str = "rows") -> str:
+    return f"{rows:,} {one if rows == 1 else several}"

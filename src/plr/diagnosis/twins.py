@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from plr.candidates import CandidateSets
 from plr.contracts import Task
-from plr.diagnosis.relations import Relation
+from plr.diagnosis.ambiguity import Relation
 
 __all__ = ["always_one_side", "follows_one_of_two", "related", "share_alike", "telling_rows"]
 
@@ -62,11 +62,22 @@ def follows_one_of_two(task: Task, relation: Relation, spread: float) -> bool:
     one, other = _best_of_each_row(task.S, one, other, -np.abs(values[other] - slope * values[one] - offset))
     if len(one) < _LEAST_ROWS:
         return False
-    y = _smaller(values[one], values[other], relation)
+    if relation.kind == "ratio":
+        # Ratios tie small values and large ones alike, so that logarithms are predicted.
+        smaller = np.minimum(np.abs(values[one]), np.abs(values[other]))
+        y = np.log(np.maximum(smaller, np.finfo(float).tiny))
+    else:
+        y = np.minimum(values[one], values[other])
     X = task.preprocess().features[task.S.row_index[one]]
     forest = ExtraTreesRegressor(100, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=task.seed)
     found = forest.fit(X, y).oob_prediction_
-    off, steps = y - found, _steps(found, relation)
+    off = y - found
+    # How far it is from the predictions to what they are tied to, on either side.
+    if relation.kind == "ratio":
+        step = np.full(len(found), float(np.log(relation.value)))
+        steps = step, -step
+    else:
+        steps = (slope - 1.0) * found + offset, (found - offset) / (slope or np.inf) - found
     # Medians, since a few rows far off say nothing of the others.
     if not np.median(np.abs(off)) < _SMALL * np.median(np.abs(steps[0])):
         return False
@@ -135,19 +146,3 @@ def _best_of_each_row(S: CandidateSets, one: Integers, other: Integers, how_good
 
 def _enough(rows: int, of: int) -> bool:
     return rows >= max(_LEAST_OTHERS, _OTHER_SIDE * of)
-
-
-def _smaller(one: Floats, other: Floats, relation: Relation) -> Floats:
-    """Return the smaller of each two; for ratios, which tie small values and large ones alike, its logarithm."""
-    if relation.kind == "ratio":
-        return np.asarray(np.log(np.maximum(np.minimum(np.abs(one), np.abs(other)), np.finfo(float).tiny)))
-    return np.minimum(one, other)
-
-
-def _steps(smaller: Floats, relation: Relation) -> tuple[Floats, Floats]:
-    """Return how far it is from predictions of the smaller one to what they are tied to, on either side."""
-    if relation.kind == "ratio":
-        step = np.full(len(smaller), float(np.log(relation.value)))
-        return step, -step
-    slope, offset = relation.line
-    return (slope - 1.0) * smaller + offset, (smaller - offset) / (slope or np.inf) - smaller

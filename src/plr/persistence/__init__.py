@@ -6,7 +6,6 @@ beside them plain arrays, LightGBM's texts, and models of scikit-learn in the fo
 
 from __future__ import annotations
 
-from plr.persistence.loading import load_model, read_manifest, read_model
-from plr.persistence.saving import check_savable, save_model
+from plr.persistence.models import check_savable, load_model, read_manifest, read_model, save_model
 
 __all__ = ["check_savable", "load_model", "read_manifest", "read_model", "save_model"]

@@ -1,4 +1,4 @@
-"""Regressors that are not plr's own, in the format of skops, which builds what it is told to from names it trusts.
+"""Regressors that are not plr's own, in the format of skops, which builds objects from names it trusts.
 
 Known without being asked are types of scikit-learn that predict in numpy alone, where a wrong number is an error and no
 more, and those whose numbers `compiled` checks before compiled code follows them. All others, whether skops trusts them
@@ -15,17 +15,17 @@ import re
 import types
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 
-from plr.errors import DependencyError, ModelFileError
-from plr.persistence.compiled import UntrustedError, check_compiled
-from plr.persistence.schema import MalformedError, require
+from plr.errors import DependencyError
+from plr.persistence.compiled import check_compiled
+from plr.persistence.schema import MalformedError, RefusedError, UntrustedError, in_one_line, refusal, require
 
-__all__ = ["ForeignError", "UntrustedError", "is_code", "pack", "unpack"]
+__all__ = ["is_code", "pack", "unpack"]
 
 _CODE = (
     types.FunctionType,
@@ -121,59 +121,37 @@ def pack(value: Any, place: str) -> tuple[bytes, set[str]]:
         packages = _packages(_types_in(_check_archive(content)))
     except Exception as error:
         # Objects of any kind raise errors of any kind.
-        why = " ".join(str(error).split())
-        raise ModelFileError(
-            f"The model cannot be written to a file because of its {place}: {type(value).__name__} holds something "
-            f"that skops cannot keep ({type(error).__name__}: {why[:200]})."
-        ) from error
+        held = f"{type(value).__name__} holds something that skops cannot keep ({in_one_line(error)})"
+        raise refusal(place, held) from error
     return content, packages
 
 
-def unpack(content: bytes | bytearray, trusted: Sequence[str]) -> tuple[Any, set[str]]:
+def unpack(content: bytes, trusted: Sequence[str]) -> tuple[Any, set[str]]:
     """Make an object of what skops has written, if it names known or trusted types only; say whose types they are."""
     skops = _skops("The model holds a regressor in the format of skops")
     types = _types_in(_check_archive(content), trusted)
     packages = _packages(types)
-    data = bytes(content)
     try:
-        unknown = set(skops.get_untrusted_types(data=data))
-    except Exception as error:
-        raise ForeignError("skops cannot read one of its regressors", packages, error) from error
-    unusual = {name for name, loader in types if name not in _KNOWN or not _is_usual(name, loader)}
-    refused = sorted((unusual | (unknown - _KNOWN)) - set(trusted))
-    if refused:
-        names = ", ".join(repr(name) for name in refused)
-        raise UntrustedError(
-            f"holds objects of types that are not trusted: {names}. Their code runs, or follows numbers that plr "
-            f"cannot check. If you know them and where the file comes from, load it with load_model(path, "
-            f"trusted=[{names}]), or --trust {','.join(refused)} on the command line"
-        )
-    try:
+        unknown = set(skops.get_untrusted_types(data=content))
+        unusual = {name for name, loader in types if name not in _KNOWN or loader not in _loaders_of(name)}
+        if refused := sorted((unusual | (unknown - _KNOWN)) - set(trusted)):
+            raise UntrustedError(
+                f"holds objects of types that are not trusted: {','.join(refused)}. Their code runs, or follows "
+                f"numbers that plr cannot check. If you know them and where the file comes from, name them with "
+                f"{{parameter}}"
+            )
         with warnings.catch_warnings():
             # One for each of its parts; that versions differ is said once.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
-            found = skops.loads(data, trusted=sorted(unknown))
-    except Exception as error:
-        raise ForeignError("skops cannot make one of its regressors", packages, error) from error
-    try:
+            found = skops.loads(content, trusted=sorted(unknown))
         check_compiled(found, frozenset(trusted))
-    except UntrustedError:
+    except RefusedError:
         raise
     except MalformedError as error:
-        raise ForeignError(str(error), packages) from error
+        raise MalformedError(str(error), packages) from error
+    except Exception as error:
+        raise MalformedError(f"skops cannot make one of its regressors ({in_one_line(error)})", packages) from error
     return found, packages
-
-
-class ForeignError(MalformedError):
-    """What another package has written cannot be read by what is installed of it.
-
-    ``packages`` are the modules that it comes from.
-    """
-
-    def __init__(self, what: str, packages: set[str], error: Exception | None = None) -> None:
-        why = "" if error is None else f" ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
-        super().__init__(what + why)
-        self.packages = packages
 
 
 def _skops(why: str) -> Any:
@@ -184,12 +162,12 @@ def _skops(why: str) -> Any:
     return skops.io
 
 
-def _is_usual(name: str, loader: str) -> bool:
-    return loader in next((usual for start, usual in _LOADERS.items() if name.startswith(start)), ())
+def _loaders_of(name: str) -> Container[str]:
+    return next((usual for start, usual in _LOADERS.items() if name.startswith(start)), ())
 
 
 def _types_in(schema: Any, trusted: Sequence[str] = ()) -> set[tuple[str, str]]:
-    """Return the types that skops is told to make, and how; refuse what would be made otherwise than it says."""
+    """Return the types that skops would make, and how; refuse what would be made otherwise than it says."""
     types: set[tuple[str, str]] = set()
     made: dict[Any, Any] = {}
     files: dict[str, Any] = {}
@@ -221,15 +199,15 @@ def _check_state(part: dict[str, Any], wanted: list[str]) -> None:
     require(right and [entry.get("__loader__") for entry in entries or ()] == wanted, "invalid index of neighbours")
     for entry in entries or ():
         usual = {"NdArrayNode": ("ndarray", "numpy"), "ObjectNode": ("EuclideanDistance64", entry.get("type"))}
-        told = entry.get("__class__"), entry.get("type")
-        require(told == usual.get(entry["__loader__"], told), "invalid index of neighbours")
+        declared = entry.get("__class__"), entry.get("type")
+        require(declared == usual.get(entry["__loader__"], declared), "invalid index of neighbours")
 
 
 def _packages(types: set[tuple[str, str]]) -> set[str]:
     return {name.partition(".")[0] for name, _ in types} - {"builtins", "collections"}
 
 
-def _check_archive(content: bytes | bytearray) -> Any:
+def _check_archive(content: bytes) -> Any:
     """Check that nothing inside is larger than it looks, members and arrays alike; return the schema."""
     schema = None
     try:

@@ -10,18 +10,19 @@ import math
 import re
 import warnings
 from dataclasses import dataclass, field, fields
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._fields import WITH_GAPS, require
+from plr._fields import WITH_GAPS
 from plr.contracts import Fitted, Report
 from plr.errors import ModelFileError, ParameterError, PlrError, PlrWarning
 from plr.learners.module.learner import Module
 from plr.learners.module.settings import MissingCode
-from plr.persistence.schema import MalformedError, matches
+from plr.persistence.schema import matches, require
 from plr.preprocessing.scaling import Affine
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _COMPILING = {"dynamic", "fullgraph", "mode"}
 _MOST_WORKERS = 1024
 _LONGEST_NAME, _LONGEST_KEY, _LONGEST_TEXT = 200, 1000, 100_000
 _MOST_DIMENSIONS, _LONGEST = 32, 2**31
-# So many differences between a file and a module are told.
+# So many differences between a file and a module are named.
 _SHOWN = 3
 # For each of torch's types, the type that it is kept as where numpy has no such type.
 _SAME = ("float32", "float64", "int8", "int16", "int32", "int64", "bool", "uint8", "uint16", "uint32", "uint64")
@@ -69,15 +70,13 @@ class StoredTensor:
         """Return a tensor as files hold it."""
         import torch
 
-        if not isinstance(part, torch.Tensor):
-            raise MalformedError(
-                f"the module keeps a {type(part).__name__} under {name!r}, and files hold tensors only"
-            )
+        is_tensor = isinstance(part, torch.Tensor)
+        require(is_tensor, f"the module keeps a {type(part).__name__} under {name!r}, and files hold tensors only")
         dtype = str(part.dtype).removeprefix("torch.")
-        if part.layout is not torch.strided or part.is_quantized or part.is_meta or dtype not in _KEPT_AS:
-            raise MalformedError(
-                f"the tensor {name!r} of the module is sparse, quantised or of the type {dtype}, which files lack"
-            )
+        plain = part.layout is torch.strided and not part.is_quantized and not part.is_meta and dtype in _KEPT_AS
+        require(
+            plain, f"the tensor {name!r} of the module is sparse, quantised or of the type {dtype}, which files lack"
+        )
         flat = part.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         return cls(dtype, tuple(part.shape), flat.view(getattr(torch, _KEPT_AS[dtype])).numpy())
 
@@ -101,11 +100,11 @@ class StoredReader:
     @classmethod
     def of(cls, reader: Any) -> StoredReader:
         """Return what is kept of a reader."""
-        if reader.collate is not None:
-            raise MalformedError(
-                f"its collate function, {_name_of(reader.collate)}, is code without which the module cannot be given "
-                f"its features; collate in the dataset, or pickle the model for your own use"
-            )
+        require(
+            reader.collate is None,
+            f"its collate function, {_name_of(reader.collate)}, is code without which the module cannot be given its "
+            f"features; collate in the dataset, or pickle the model for your own use",
+        )
         dtype: Any = str(reader.dtype).removeprefix("torch.")
         return cls(dtype, reader.scaling, reader.pairs, reader.nested, reader.floats)
 
@@ -216,8 +215,7 @@ class StoredLearner:
             found["device"] = "auto"
         kept = {name: value for name, value in found.items() if _is_kept(name, value)}
         code = {name: value for name, value in found.items() if name not in kept}
-        told = {name: value.what if isinstance(value, MissingCode) else _name_of(value) for name, value in code.items()}
-        return cls(kept, told)
+        return cls(kept, {name: _name_of(value) for name, value in code.items()})
 
     def restore(self) -> Module:
         """Return a learner again; what was code is missing."""
@@ -227,6 +225,8 @@ class StoredLearner:
 
 def _name_of(value: Any) -> str:
     """Return what something that a file does not hold is called."""
+    if isinstance(value, MissingCode):
+        return value.what
     named = getattr(value, "func", value)
     name = str(getattr(named, "__qualname__", type(named).__name__))
     return name[:_LONGEST_NAME] if name.isprintable() else "code"
@@ -271,39 +271,34 @@ def _compare(stored: StoredModule, net: Any, path: Path) -> None:
     """Refuse a module whose tensors are others than those of the file."""
     from torch.nn.parameter import is_lazy
 
-    told, found = [], net.state_dict()
-    for who, names in (
-        ("module", [name for name in stored.state if name not in found]),
-        ("file", [name for name in found if name not in stored.state]),
-    ):
-        if names:
+    found = net.state_dict()
+    different = []
+    for lacking, has, lacks in (("module", stored.state, found), ("file", found, stored.state)):
+        if names := [name for name in has if name not in lacks]:
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            told.append(f"the {who} lacks {', '.join(map(repr, names[:_SHOWN]))}{more}")
-    for name, kept in stored.state.items():
-        part = found.get(name)
-        if part is None or not hasattr(part, "dtype"):
-            continue
-        here = {"type": str(part.dtype).removeprefix("torch."), "shape": None if is_lazy(part) else tuple(part.shape)}
-        for what, in_file in (("type", kept.dtype), ("shape", kept.shape)):
-            if here[what] not in (None, in_file):
-                told.append(f"{name!r} has the {what} {in_file} in the file and {here[what]} in the module")
-    if told:
-        more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+            different.append(f"the {lacking} lacks {', '.join(map(repr, names[:_SHOWN]))}{more}")
+    for name, part in found.items():
+        if name in stored.state and hasattr(part, "dtype"):
+            kept, dtype = stored.state[name], str(part.dtype).removeprefix("torch.")
+            shape = kept.shape if is_lazy(part) else tuple(part.shape)
+            for what, in_file, here in (("type", kept.dtype, dtype), ("shape", kept.shape, shape)):
+                if in_file != here:
+                    different.append(f"{name!r} has the {what} {in_file} in the file and {here} in the module")
+    if different:
+        more = f"; and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
         raise ModelFileError(
             f"{path} holds the weights of another module than the {type(net).__name__} given: "
-            f"{'; '.join(told[:_SHOWN])}{more}. Give the module that was trained, {stored.architecture}."
+            f"{'; '.join(different[:_SHOWN])}{more}. Give the module that was trained, {stored.architecture}."
         )
 
 
 def _warn_of_difference(stored: str, structure: str, path: Path) -> None:
     """Warn where modules with the same tensors read otherwise, as with another activation."""
-    one, other = stored.split("\n"), structure.split("\n")
-    length = max(len(one), len(other))
-    pairs = zip(*([*lines, *[""] * (length - len(lines))] for lines in (one, other)), strict=True)
-    before, after = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
+    lines = zip_longest(stored.split("\n"), structure.split("\n"), fillvalue="")
+    before, after = next(((one.strip(), other.strip()) for one, other in lines if one != other), ("", ""))
     warnings.warn(
-        f"{path} was written with a module that reads otherwise, {before.strip()[:_LONGEST_NAME]!r} where this one has "
-        f"{after.strip()[:_LONGEST_NAME]!r}: predictions may differ unless they compute the same.",
+        f"{path} was written with a module that reads otherwise, {before[:_LONGEST_NAME]!r} where this one has "
+        f"{after[:_LONGEST_NAME]!r}: predictions may differ unless they compute the same.",
         PlrWarning,
         stacklevel=5,
     )

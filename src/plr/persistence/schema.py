@@ -13,13 +13,13 @@ import importlib
 import math
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from plr.errors import ParameterError
+from plr.errors import ModelFileError, ParameterError
 from plr.learners import LEARNERS
 from plr.learners.starts import STARTS
 from plr.losses import LOSSES
@@ -29,22 +29,61 @@ from plr.weighting import WEIGHTINGS
 __all__ = [
     "CHECKS",
     "KINDS",
-    "NAMES",
     "REASONS",
+    "REGISTRIES",
     "STAND_INS",
-    "Field",
     "MalformedError",
-    "check_part",
+    "RefusedError",
+    "UntrustedError",
+    "check_fields",
     "class_of",
     "fields_of",
+    "hold",
     "home_of",
+    "import_class",
+    "in_one_line",
+    "kind_of",
     "matches",
+    "refusal",
     "require",
 ]
 
 
 class MalformedError(Exception):
-    """Something in a file is not what it should be. It becomes a `ModelFileError` where the path is known."""
+    """Something in a file is not what it should be. It becomes a `ModelFileError` where the path is known.
+
+    Parameters
+    ----------
+    what : str
+    packages : iterable of str
+        Modules of other packages that wrote the part, and may write and read it otherwise in other versions.
+    """
+
+    def __init__(self, what: str, packages: Iterable[str] = ()) -> None:
+        super().__init__(what)
+        self.packages = packages
+
+
+class RefusedError(MalformedError):
+    """The file is whole, but needs something from whoever loads it, given as ``parameter``."""
+
+    parameter: str | None = None
+
+
+class UntrustedError(RefusedError):
+    """The file needs types to be trusted."""
+
+    parameter = "trusted"
+
+
+def refusal(place: str, why: str) -> ModelFileError:
+    """Make the error for what cannot be written."""
+    return ModelFileError(f"The model cannot be written to a file because of its {place}: {why}.")
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return the type of an error and what it says, without line breaks."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def require(holds: bool, what: str) -> None:
@@ -53,22 +92,22 @@ def require(holds: bool, what: str) -> None:
         raise MalformedError(what)
 
 
-def home_of(part: object) -> str:
-    """Return where the class of an object is, as ``module:name``."""
-    return f"{type(part).__module__}:{type(part).__qualname__}"
+def hold(what: str, *conditions: Any) -> None:
+    """Raise `MalformedError` unless all conditions hold, and arrays everywhere."""
+    require(all(bool(np.all(condition)) for condition in conditions), what)
 
 
-def _homes(kind: str, registry: dict[str, Any]) -> dict[str, str]:
-    return {f"{kind} {name}": f"{made.__module__}:{made.__qualname__}" for name, made in registry.items()}
-
+REGISTRIES: dict[str, Mapping[str, Any]] = {
+    "learner": LEARNERS,
+    "weighting": WEIGHTINGS,
+    "loss": LOSSES,
+    "start": STARTS,
+}
+"""The classes that go by the names of their registries, such as ``"weighting posterior"``."""
 
 KINDS = {
-    **_homes("learner", LEARNERS),
-    **_homes("weighting", WEIGHTINGS),
-    **_homes("loss", LOSSES),
-    **_homes("start", STARTS),
     "learner refit": "plr.learners.refit.learner:Refit",
-    "regressor": "plr.persistence.regressor_schema:FittedAttributes",
+    "regressor": "plr.persistence.models:FittedAttributes",
     "affine": "plr.preprocessing.scaling:Affine",
     "encoding": "plr.preprocessing.features:Encoding",
     "columns": "plr.preprocessing.features:Columns",
@@ -78,9 +117,9 @@ KINDS = {
     "noise": "plr.noise:NoiseModel",
     "calibration": "plr.intervals:Calibration",
     "identification": "plr.identification:Identification",
-    "odd value": "plr.diagnosis.ambiguity:Odd",
+    "outlying value": "plr.diagnosis.ambiguity:OutlyingValue",
     "value pair": "plr.diagnosis.ambiguity:ValuePair",
-    "relation": "plr.diagnosis.relations:Relation",
+    "relation": "plr.diagnosis.ambiguity:Relation",
     "signal": "plr.diagnosis.signal:Signal",
     "diagnosis": "plr.diagnosis.findings:Diagnosis",
     "linear": "plr.learners.linear:FittedLinear",
@@ -102,7 +141,7 @@ KINDS = {
     "background": "plr.densities.mixture:Background",
     "mixture": "plr.densities.mixture:Mixture",
     "density": "plr.learners.density:FittedDensity",
-    "tree": "plr.persistence.trees:StoredTree",
+    "tree": "plr.persistence.compiled:StoredTree",
     "booster": "plr.persistence.boosters:StoredBooster",
     "lightgbm regressor": "plr.persistence.boosters:StoredRegressor",
     "module": "plr.persistence.modules:StoredModule",
@@ -110,20 +149,21 @@ KINDS = {
     "feature reader": "plr.persistence.modules:StoredReader",
     "tensor": "plr.persistence.modules:StoredTensor",
 }
-"""The classes of parts, by the names that files have for them; imported when the first of its kind is read."""
+"""The other classes of parts, by the names that files have for them; imported when the first of its kind is read."""
 
-NAMES = {home: name for name, home in KINDS.items()}
-"""The names of the kinds, by their classes."""
+_NAMES = {home: name for name, home in KINDS.items()}
+
+_TREE, _LGBM = "sklearn.tree._tree:Tree", "lightgbm.sklearn:LGBMRegressor"
 
 STAND_INS = {
-    "sklearn.tree._tree:Tree": KINDS["tree"],
+    _TREE: KINDS["tree"],
     "lightgbm.basic:Booster": KINDS["booster"],
-    "lightgbm.sklearn:LGBMRegressor": "plr.persistence.boosters:keep_regressor",
+    _LGBM: KINDS["lightgbm regressor"],
     "plr.learners.module.fitted:FittedModule": KINDS["module"],
     "plr.learners.module.learner:Module": KINDS["module learner"],
     "plr.learners.module.features:FeatureReader": KINDS["feature reader"],
 }
-"""What is kept in place of some objects: what makes a part of one, with ``restore`` if it can come back."""
+"""What is kept in place of some objects: classes with ``of``, and ``restore`` if the object can come back."""
 
 _CODE = "a function of one's own is code, and a model file holds none; keep the script that fits the model instead"
 
@@ -138,10 +178,33 @@ REASONS = {
 """Why some parts cannot be kept."""
 
 
-def class_of(home: str) -> Any:
+def home_of(part: object) -> str:
+    """Return where the class of an object is, as ``module:name``."""
+    return f"{type(part).__module__}:{type(part).__qualname__}"
+
+
+def import_class(home: str) -> Any:
     """Return the class that is at a place; the places are those of this module alone."""
     module, _, name = home.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def kind_of(part: object) -> str | None:
+    """Return the name that files have for the class of a part; None where they do not know it."""
+    registered = ((axis, name, found) for axis, registry in REGISTRIES.items() for name, found in registry.items())
+    kind = next((f"{axis} {name}" for axis, name, found in registered if found is type(part)), None)
+    return _NAMES.get(home_of(part)) if kind is None else kind
+
+
+def class_of(kind: str) -> Any:
+    """Return the class that a kind stands for."""
+    axis, _, name = kind.partition(" ")
+    if name in REGISTRIES.get(axis, ()):
+        return REGISTRIES[axis][name]
+    if axis in REGISTRIES and kind not in KINDS:
+        raise RefusedError(f"holds the {axis} {name[:40]!r}, which is not known; import the module that defines it")
+    require(kind in KINDS, f"it holds a part of an unknown kind, {kind[:40]!r}")
+    return import_class(KINDS[kind])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,18 +212,10 @@ class Field:
     """What a field may hold, and whether it is one of those for the training rows."""
 
     hint: Any
-    ndim: int
-    finite: bool
-    by_row: bool
-
-    def allows(self, value: Any) -> bool:
-        """Whether the value is what the field may hold."""
-        return matches(value, self.hint, self.ndim, self.finite)
-
-    @property
-    def without_rows(self) -> Any:
-        """What stands for the entries of the training rows where they are left out."""
-        return None if matches(None, self.hint) else np.empty(0)
+    ndim: int = 1
+    finite: bool = True
+    by_row: bool = False
+    kept: bool = True
 
 
 class _Names(dict[str, Any]):
@@ -169,27 +224,24 @@ class _Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if name in ("plr", "lightgbm"):
             return importlib.import_module(name)
-        home = next((home for home in NAMES if home.endswith(f":{name}")), None)
+        home = next((home for home in _NAMES if home.endswith(f":{name}")), None)
         if home is None:
             raise KeyError(name)
-        return class_of(home)
+        return import_class(home)
 
 
 @functools.cache
 def fields_of(found: Any) -> dict[str, Field] | None:
     """Return the fields of a dataclass or named tuple that files keep; None for a class that has parameters instead."""
-    if not dataclasses.is_dataclass(found) and not hasattr(found, "_fields"):
+    if dataclasses.is_dataclass(found):
+        declared: dict[str, Any] = {each.name: each.metadata for each in dataclasses.fields(found)}
+    elif hasattr(found, "_fields"):
+        declared = {name: {} for name in found._fields}
+    else:
         return None
     hints = get_type_hints(found, localns=_Names(vars(sys.modules[found.__module__])))
-    if dataclasses.is_dataclass(found):
-        declared = {each.name: each.metadata for each in dataclasses.fields(found)}
-    else:
-        declared = dict.fromkeys(found._fields, types.MappingProxyType({}))
-    return {
-        name: Field(hints[name], told.get("ndim", 1), told.get("finite", True), told.get("by_row", False))
-        for name, told in declared.items()
-        if told.get("kept", True)
-    }
+    fields = {name: Field(hints[name], **metadata) for name, metadata in declared.items()}
+    return {name: field for name, field in fields.items() if field.kept}
 
 
 def matches(value: Any, hint: Any, ndim: int = 1, finite: bool = True) -> bool:
@@ -216,28 +268,26 @@ def matches(value: Any, hint: Any, ndim: int = 1, finite: bool = True) -> bool:
             matches(key, inside[0]) and matches(entry, inside[1], ndim, finite) for key, entry in value.items()
         )
     if origin is np.ndarray:
-        return _is_array(value, get_args(inside[1])[0], ndim, finite)
+        if not isinstance(value, np.ndarray) or value.ndim != ndim:
+            return False
+        dtype: Any = get_args(inside[1])[0]
+        known = value.dtype.type in ARRAY_TYPES.values() if dtype is Any else value.dtype == np.dtype(dtype)
+        return known and (not finite or value.dtype.kind != "f" or bool(np.isfinite(value).all()))
     if getattr(hint, "_is_protocol", False):
         members = [name for name in dir(hint) if not name.startswith("_")]
-        return home_of(value) in {*NAMES, *STAND_INS} and all(hasattr(value, name) for name in members)
+        known = home_of(value) in STAND_INS or kind_of(value) is not None
+        return known and all(hasattr(value, name) for name in members)
     return isinstance(value, hint)
-
-
-def _is_array(value: Any, dtype: Any, ndim: int, finite: bool) -> bool:
-    if not isinstance(value, np.ndarray) or value.ndim != ndim:
-        return False
-    known = value.dtype.type in ARRAY_TYPES.values() if dtype is Any else value.dtype == np.dtype(dtype)
-    return known and (not finite or value.dtype.kind != "f" or bool(np.isfinite(value).all()))
 
 
 def _check_columns(columns: Any) -> None:
     for place, categories in columns.categories.items():
         require(0 <= place < len(columns.names), "it has categories of a column that it has not")
-        odd = [entry for entry in categories if not isinstance(entry, str | int | float | bool | np.generic)]
-        if odd:
-            raise MalformedError(
-                f"the column {columns.names[place]} has categories of the type {type(odd[0]).__name__}, and files hold "
-                f"texts and numbers only"
+        for entry in categories:
+            require(
+                isinstance(entry, str | int | float | bool | np.generic),
+                f"the column {columns.names[place]} has categories of the type {type(entry).__name__}, and files hold "
+                f"texts and numbers only",
             )
 
 
@@ -252,57 +302,55 @@ def _check_noise(noise: Any) -> None:
 
 def _check_forest(forest: Any) -> None:
     for tree in forest.trees:
-        if home_of(tree) != "sklearn.tree._tree:Tree":
-            require(home_of(tree) == KINDS["tree"], "a forest needs trees")
+        if home_of(tree) != _TREE:
+            require(kind_of(tree) == "tree", "a forest needs trees")
             require(tree.values.shape[1] == forest.bins.count, "leaves and bins differ in number")
 
 
 def _check_mixture(mixture: Any) -> None:
     width = mixture.encoding.width
     for model in mixture.models:
-        kind = NAMES[home_of(model)]
+        kind = kind_of(model)
         if kind == "forest":
-            columns = {int(tree.feature.max()) + 1 for tree in model.trees if home_of(tree) == KINDS["tree"]}
-            require(max(columns, default=0) <= width, "a forest splits by columns that there are not")
+            split_by = [int(tree.feature.max()) for tree in model.trees if home_of(tree) != _TREE]
+            require(max(split_by, default=0) < width, "a forest splits by columns that there are not")
         elif kind == "networks":
             require(all(each.layout.sizes[0] == width for each in model.networks), "networks have other columns")
         else:
             require(kind == "neighbours" and model.rows.shape[1] == width, "neighbours have other columns")
 
 
-def _check_model(model: Any) -> None:
+def _check_regressor(model: Any) -> None:
     # Parts of scikit-learn's models predict as well, but look at no row before they do.
     found = type(model.regressor)
-    predicts = hasattr(found, "predict") and (hasattr(found, "fit") or home_of(model.regressor) == KINDS[_LIGHTGBM])
+    predicts = hasattr(found, "predict") and (hasattr(found, "fit") or kind_of(model.regressor) == "lightgbm regressor")
     require(predicts, "its regressor is not one")
 
 
 def _check_committee(committee: Any) -> None:
     for model in () if committee.trees is None else committee.trees.models:
         require(model.columns is None, "the trees of a committee take all columns")
-        require(home_of(model.regressor) in (_LGBM, KINDS[_LIGHTGBM]), "the trees of a committee are LightGBM's")
+        is_lightgbm = home_of(model.regressor) == _LGBM or kind_of(model.regressor) == "lightgbm regressor"
+        require(is_lightgbm, "the trees of a committee are LightGBM's")
         require(
             getattr(model.regressor, "n_features_in_", 0) == committee.encoding.width,
             "trees and encoding differ in columns",
         )
 
 
-_LGBM, _LIGHTGBM = "lightgbm.sklearn:LGBMRegressor", "lightgbm regressor"
-
 CHECKS: dict[str, Callable[[Any], None]] = {
-    KINDS["columns"]: _check_columns,
-    KINDS["noise"]: _check_noise,
-    KINDS["forest"]: _check_forest,
-    KINDS["mixture"]: _check_mixture,
-    KINDS["fitted regressor"]: _check_model,
-    KINDS["committee"]: _check_committee,
+    "columns": _check_columns,
+    "noise": _check_noise,
+    "forest": _check_forest,
+    "mixture": _check_mixture,
+    "fitted regressor": _check_regressor,
+    "committee": _check_committee,
 }
-"""What is asked of parts beyond what their classes ask of themselves."""
+"""What is asked of parts of some kinds beyond what their classes ask of themselves."""
 
 
-def check_part(kind: str, values: Mapping[str, Any], part: Any = None) -> None:
-    """Raise `MalformedError` unless a part's fields, and the part itself once it is made, are as files want them."""
-    for name, field in (fields_of(class_of(KINDS[kind])) or {}).items():
-        require(field.allows(values[name]), f"the {name} of a part of the kind {kind} has a wrong type or value")
-    if part is not None and KINDS[kind] in CHECKS:
-        CHECKS[KINDS[kind]](part)
+def check_fields(kind: str, values: Mapping[str, Any]) -> None:
+    """Raise `MalformedError` unless the fields of a part are of their types."""
+    for name, field in (fields_of(class_of(kind)) or {}).items():
+        right = matches(values[name], field.hint, field.ndim, field.finite)
+        require(right, f"the {name} of a part of the kind {kind} has a wrong type or value")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from plr.report.writing import training_rows, write_model_page
+from plr.report.model_page import training_rows, write_model_page
 
 __all__ = ["training_rows", "write_model_page"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any
 
-__all__ = ["Chart", "Drawing", "Shape", "Tick", "histogram_ticks", "share_ticks", "shown", "ticks"]
+__all__ = ["SHARE_TICKS", "Chart", "Drawing", "shown", "ticks"]
 
 Tick = tuple[float, str]
 
@@ -39,23 +39,8 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(place * step, digits) + 0.0 for place in range(first, last + 1)]
 
 
-def histogram_ticks(most: float) -> list[Tick]:
-    """Return the ticks of an axis of counts."""
-    return [(value, shown(value)) for value in ticks(0.0, max(most, 1.0), 5) if value == int(value)]
-
-
-def share_ticks(step: float = 0.2) -> list[Tick]:
-    """Return the ticks of an axis of shares, in percent."""
-    return [(place * step, f"{place * step:.0%}") for place in range(round(1 / step) + 1)]
-
-
-class Shape(NamedTuple):
-    """One SVG element: its name, its attributes, a tooltip and a text."""
-
-    tag: str
-    attributes: dict[str, object]
-    title: str = ""
-    text: str = ""
+SHARE_TICKS: list[Tick] = [(place / 5, f"{place / 5:.0%}") for place in range(6)]
+"""The ticks of an axis of shares, in percent."""
 
 
 class Drawing:
@@ -73,12 +58,12 @@ class Drawing:
 
     def __init__(self, label: str, width: int, height: int, kind: str) -> None:
         self.label, self.width, self.height, self.kind = label, width, height, kind
-        self.shapes: list[Shape] = []
+        self.shapes: list[dict[str, Any]] = []
 
     def add(self, tag: str, title: str = "", text: str = "", **attributes: object) -> None:
-        """Add a shape; in names of attributes, ``_`` stands for ``-``, and the last one is dropped."""
+        """Add a shape with a tooltip and a text; in names of attributes ``_`` is ``-``, at their end nothing."""
         named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
-        self.shapes.append(Shape(tag, named, title, text))
+        self.shapes.append({"tag": tag, "attributes": named, "title": title, "text": text})
 
 
 class Chart(Drawing):
@@ -110,7 +95,11 @@ class Chart(Drawing):
         y_ticks: Sequence[Tick] | None = None,
     ) -> None:
         super().__init__(label, 480, height, "chart")
-        self.x, self.y = _opened(x), _opened(y)
+        # An axis that is a point is opened around it.
+        self.x, self.y = (
+            ends if ends[1] > ends[0] else (ends[0] - (abs(ends[0]) or 1.0) / 2, ends[1] + (abs(ends[1]) or 1.0) / 2)
+            for ends in (x, y)
+        )
         self._left, self._right, self._top, self._bottom = 62, self.width - 24, 26 if y_label else 10, height - 46
         for value, words in y_ticks or [(value, shown(value)) for value in ticks(*self.y)]:
             _, up = self.place(self.x[0], value)
@@ -159,14 +148,6 @@ class Chart(Drawing):
 
     def _write(self, words: str, x: float, y: float, anchor: str, class_: str | None = None) -> None:
         self.add("text", text=words, x=f"{x:g}", y=f"{y:g}", text_anchor=anchor, class_=class_)
-
-
-def _opened(ends: tuple[float, float]) -> tuple[float, float]:
-    """Return an axis that is not a point."""
-    low, high = ends
-    if high > low:
-        return low, high
-    return low - (abs(low) or 1.0) * 0.5, high + (abs(high) or 1.0) * 0.5
 
 
 def _share(value: float, ends: tuple[float, float]) -> float:

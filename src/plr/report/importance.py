@@ -38,13 +38,9 @@ class Importance:
     changes: tuple[float, ...]
     rows: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists that `from_dict` reads."""
-        return {"names": list(self.names), "changes": list(self.changes), "rows": self.rows}
-
     @classmethod
     def from_dict(cls, written: Any) -> Importance:
-        """Read what `to_dict` wrote; raise `DataError` for anything else."""
+        """Read what a model file says, the fields by their names; raise `DataError` for anything else."""
         try:
             names = tuple(str(name) for name in written["names"])
             changes = tuple(float(change) for change in written["changes"])

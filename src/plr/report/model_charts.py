@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from plr.contracts import Report
 from plr.intervals import Calibration
-from plr.report.charts import Chart, Drawing, histogram_ticks, share_ticks, shown
-from plr.report.facts import STATES, Checks, half_width, states_of
+from plr.report.charts import SHARE_TICKS, Chart, Drawing, shown, ticks
+from plr.report.facts import STATES, count_states, half_width, states_of
 from plr.report.rows import Rows
 
 __all__ = [
@@ -37,14 +37,14 @@ _MOST_DOTS = 700
 _BINS = 20
 
 
-def value_range(rows: Rows, spare: float = 0.03) -> tuple[float, float]:
+def value_range(rows: Rows) -> tuple[float, float]:
     """Return where nearly all candidates and predictions are; what is beyond is drawn at the edge."""
     values = np.concatenate([rows.values, rows.prediction])
-    low, high = (float(value) for value in np.quantile(values, [0.002, 0.998]))
+    low, high = np.quantile(values, [0.002, 0.998]).tolist()
     if not high > low:
         low, high = float(values.min()), float(values.max())
-    more = spare * (high - low)
-    return low - more, high + more
+    spare = 0.03 * (high - low)
+    return low - spare, high + spare
 
 
 def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Chart, int]:
@@ -68,29 +68,19 @@ def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Chart, 
         corners = [(low, low), (low + edge, low), (high, high - edge), (high, high), (high - edge, high)]
         chart.line([*corners, (low, low + edge)], "band", "Z")
     chart.line([(low, low), (high, high)], "diagonal")
-    best = rows.likeliest
-    others = np.setdiff1d(np.arange(len(rows.values)), best)
-    row = rows.row_index
-    chart.dots(zip(rows.prediction[row[others]], rows.values[others], strict=True), "faint")
-    states = states_of(rows.top)
-    for place in np.argsort(states, kind="stable"):
-        value, sure = rows.values[best[place]], rows.top[place]
-        state = STATES[states[place]] if rows.several[place] else "settled"
-        chart.dot(
-            rows.prediction[place],
-            value,
-            3.2,
-            f"dot {state}",
-            f"Row {rows.number[place]}: {shown(value)} with probability {sure:.2f}, predicted "
-            f"{shown(rows.prediction[place])}",
-        )
+    others = np.setdiff1d(np.arange(len(rows.values)), rows.likeliest)
+    chart.dots(zip(rows.prediction[rows.row_index[others]], rows.values[others], strict=True), "faint")
+    states = np.where(rows.several, states_of(rows.top), 0)
+    dots = zip(rows.prediction, rows.values[rows.likeliest], rows.top, rows.number, states, strict=True)
+    for prediction, value, sure, number, state in sorted(dots, key=lambda dot: dot[-1]):
+        words = f"Row {number}: {shown(value)} with probability {sure:.2f}, predicted {shown(prediction)}"
+        chart.dot(prediction, value, 3.2, f"dot {STATES[state]}", words)
     return chart, len(rows)
 
 
 def truth_chart(rows: Rows, name: str) -> Chart:
     """Draw true labels over predictions."""
-    truth = rows.truth
-    assert truth is not None
+    truth = np.asarray(rows.truth)
     some = np.flatnonzero(np.isfinite(truth))
     if len(some) > _MOST_DOTS:
         some = np.sort(np.random.default_rng(0).choice(some, _MOST_DOTS, replace=False))
@@ -116,27 +106,23 @@ def stages_of(rows: Rows) -> list[dict[str, Any]]:
 
     Each stage has a name, the median probability of the likeliest candidate, and the parts of a bar.
     """
-    several = rows.several
-    weight = rows.weight[several]
-    found = []
-    for name, top in (("prior", rows.top_prior), ("start", rows.top_start), ("fitted", rows.top)):
-        if top is not None:
-            states = states_of(top[several])
-            counts = {state: float(weight[states == place].sum()) for place, state in enumerate(STATES)}
-            found.append({"name": name, "median": _median(top[several], weight), "bar": state_bar(counts)})
-    return found
+    weight = rows.weight[rows.several]
+    stages = {"prior": rows.top_prior, "start": rows.top_start, "fitted": rows.top}
+    known = {name: top[rows.several] for name, top in stages.items() if top is not None}
+    return [
+        {"name": name, "median": _median(top, weight), "bar": state_bar(count_states(top, weight))}
+        for name, top in known.items()
+    ]
 
 
 def state_bar(counts: Mapping[str, float]) -> list[dict[str, Any]]:
     """Return the parts of a bar, 100 long, that shows how many rows are settled, likely and in doubt."""
-    total, left, parts = max(sum(counts.values()), 1e-300), 0.0, []
-    for state, count in counts.items():
-        length = 100 * count / total
-        parts.append(
-            {"state": state, "words": WORDS[state], "rows": count, "left": round(left, 2), "length": round(length, 2)}
-        )
-        left += length
-    return parts
+    lengths = 100 * np.array(list(counts.values())) / max(sum(counts.values()), 1e-300)
+    lefts = np.cumsum(lengths) - lengths
+    return [
+        {"state": state, "words": WORDS[state], "rows": count, "left": round(left, 2), "length": round(length, 2)}
+        for (state, count), left, length in zip(counts.items(), lefts.tolist(), lengths.tolist(), strict=True)
+    ]
 
 
 def rounds_charts(report: Report) -> dict[str, Chart]:
@@ -157,27 +143,24 @@ def _rounds_chart(values: Floats, title: str, label: str) -> Chart:
     """Draw a value over the rounds; the axis includes zero."""
     many = len(values)
     some = np.unique(np.linspace(0, many - 1, 400).astype(np.int64))
-    low, high = float(values.min()), float(values.max())
     chart = Chart(
         f"{title} after each of {many} rounds, from {shown(values[0])} to {shown(values[-1])}.",
         (1, max(many, 2)),
-        (min(low, 0.0), max(high, 0.0)),
+        (float(values.min(initial=0.0)), float(values.max(initial=0.0))),
         x_label="round",
         y_label=label,
         height=220,
         x_ticks=[(round_, str(round_)) for round_ in range(1, many + 1)] if many <= 8 else None,
     )
     chart.line([(place + 1, values[place]) for place in some], "line")
-    if many <= 40:
-        for place in some:
-            chart.dot(place + 1, values[place], 3.5, "dot line-dot", f"Round {place + 1}: {shown(values[place])}")
+    for place in some if many <= 40 else ():
+        chart.dot(place + 1, values[place], 3.5, "dot line-dot", f"Round {place + 1}: {shown(values[place])}")
     return chart
 
 
 def probability_chart(rows: Rows) -> Chart:
     """Draw how the probabilities of the likeliest candidates are spread."""
-    several = rows.several
-    edges = np.linspace(0.0, 1.0, _BINS + 1)
+    several, edges = rows.several, np.linspace(0.0, 1.0, _BINS + 1)
     place = np.minimum((rows.top[several] * _BINS + 1e-9).astype(np.int64), _BINS - 1)
     counts = np.bincount(place, rows.weight[several], _BINS)
     most = float(counts.max(initial=1.0))
@@ -187,35 +170,34 @@ def probability_chart(rows: Rows) -> Chart:
         (0.0, most * 1.05),
         x_label="probability of the likeliest candidate",
         y_label="rows",
-        x_ticks=share_ticks(),
-        y_ticks=histogram_ticks(most * 1.05),
+        x_ticks=SHARE_TICKS,
+        y_ticks=[(value, shown(value)) for value in ticks(0.0, most * 1.05, 5) if value == int(value)],
         height=280,
     )
-    middle = (edges[:-1] + edges[1:]) / 2
-    for bin_, count in enumerate(counts):
+    states = states_of((edges[:-1] + edges[1:]) / 2)
+    for low, high, state, count in zip(edges[:-1], edges[1:], states, counts, strict=True):
         if count:
-            state = STATES[int(states_of(middle[bin_ : bin_ + 1])[0])]
-            words = f"{edges[bin_]:.0%} to {edges[bin_ + 1]:.0%}: {count:,.0f} rows"
-            chart.bar((edges[bin_] + 0.004, 0.0, edges[bin_ + 1] - 0.004, count), f"part {state}", words)
+            words = f"{low:.0%} to {high:.0%}: {count:,.0f} rows"
+            chart.bar((low + 0.004, 0.0, high - 0.004, count), f"part {STATES[state]}", words)
     return chart
 
 
-def reliability_chart(checks: Checks) -> Chart:
-    """Draw how often candidates are true over how probable they were said to be."""
+def reliability_chart(reliability: Sequence[tuple[float, float, int]]) -> Chart:
+    """Draw how often candidates are true over how probable they were said to be, given with how many they are."""
     chart = Chart(
         "Share of candidates that are true over the probability that the model gave them; the diagonal is perfect.",
         (0.0, 1.0),
         (0.0, 1.0),
         x_label="probability given",
         y_label="share that is true",
-        x_ticks=share_ticks(),
-        y_ticks=share_ticks(),
+        x_ticks=SHARE_TICKS,
+        y_ticks=SHARE_TICKS,
         height=280,
     )
     chart.line([(0, 0), (1, 1)], "diagonal")
-    chart.line([(said, came) for said, came, _ in checks.reliability], "line")
-    most = max(count for _, _, count in checks.reliability)
-    for said, came, count in checks.reliability:
+    chart.line([(said, came) for said, came, _ in reliability], "line")
+    most = max(count for _, _, count in reliability)
+    for said, came, count in reliability:
         words = f"{count:,} candidates given {said:.0%} on average; {came:.0%} of them are true"
         chart.dot(said, came, 3.5 + 5 * (count / most) ** 0.5, "dot line-dot", words)
     return chart
@@ -233,7 +215,7 @@ def coverage_chart(calibration: Calibration, name: str) -> Chart:
         (0.0, 1.0),
         x_label=f"distance from the predicted {name}" + (", in units of the row's noise" if calibration.by_row else ""),
         y_label="share of true values within it",
-        y_ticks=share_ticks(),
+        y_ticks=SHARE_TICKS,
         height=280,
     )
     chart.line([(0.0, 0.0), *((float(distances[at]), float(covered[at])) for at in some)], "line")
@@ -264,18 +246,15 @@ def strip(
         drawn.add("rect", x=left, y=9, width=round(right - left, 1), height=10, class_="band")
     drawn.add("path", d="M6 14H194", class_="axis")
     drawn.add("path", d=f"M{across(prediction)} 4v20", class_="prediction")
-    best = max(range(len(values)), key=lambda place: (probabilities[place], -place))
-    for place in [*(other for other in range(len(values)) if other != best), best]:
+    best = int(np.argmax(probabilities))
+    for place in sorted(range(len(values)), key=lambda place: place == best):
         value, share = values[place], probabilities[place]
-        kind = "chosen" if place == best else "other"
-        title = f"{shown(value)}: {share:.0%}"
+        kind, title = "chosen" if place == best else "other", f"{shown(value)}: {share:.0%}"
         drawn.add("circle", title, cx=across(value), cy=14, r=round(2.2 + 5 * share**0.5, 1), class_=kind)
     return drawn
 
 
 def _median(values: Floats, weight: Floats) -> float:
-    if not len(values):
-        return 1.0
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weight[order])
     return float(values[order][int(np.searchsorted(reached, reached[-1] / 2))])

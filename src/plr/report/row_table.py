@@ -19,7 +19,7 @@ PAGE = 25
 
 def rows_data(rows: Rows, half: float | None, slots: tuple[str, ...]) -> dict[str, Any]:
     """Return all rows as plain lists, for the script."""
-    rows = rows.take(_order(rows))
+    rows = rows.take(rows.by_doubt)
     low, high = value_range(rows)
     of = _slots(rows, slots)
     return {
@@ -56,8 +56,7 @@ def first_rows(rows: Rows, half: float | None, name: str, slots: tuple[str, ...]
     slots : tuple of str
         The columns that candidates come from.
     """
-    order = _order(rows)
-    ends = value_range(rows.take(order))
+    ends = value_range(rows)
     context = [(f"c{place}", title) for place, title in enumerate(rows.columns)]
     around = "" if half is None or rows.relative is not None else f" ±{shown(half)}"
     heads = [
@@ -70,7 +69,7 @@ def first_rows(rows: Rows, half: float | None, name: str, slots: tuple[str, ...]
         *([("truth", "True")] if rows.truth is not None else []),
         *context[rows.naming :],
     ]
-    first = rows.take(order[:PAGE])
+    first = rows.take(rows.by_doubt[:PAGE])
     return {"heads": heads, "lines": [_line(first, place, half, ends, slots) for place in range(len(first))]}
 
 
@@ -98,11 +97,6 @@ def _line(
         "before": context[: rows.naming],
         "after": context[rows.naming :],
     }
-
-
-def _order(rows: Rows) -> Any:
-    """Return the rows with several candidates by how sure their choice is, then the others."""
-    return np.argsort(np.where(rows.several, rows.top, 2.0), kind="stable")
 
 
 def _slots(rows: Rows, names: tuple[str, ...]) -> Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ _BY_ROW = {
 }
 _BY_CANDIDATE = {"values": "<f8", "probabilities": "<f4", "slots": "<i2"}
 _OPTIONAL = {"top_start", "relative", "truth", "slots"}
+_SHARES = ("probabilities", "top_prior", "top_start")
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,17 +128,26 @@ class Rows:
         return np.maximum.reduceat(self.values, self.offsets[:-1]) > np.minimum.reduceat(self.values, self.offsets[:-1])
 
     @property
+    def by_doubt(self) -> Integers:
+        """The rows with several candidates by how sure their choice is, the least sure first, then the others."""
+        return np.argsort(np.where(self.several, self.top, 2.0), kind="stable")
+
+    @property
     def total(self) -> int:
         """For how many rows of the data these stand."""
         return round(float(self.weight.sum()))
 
     def take(self, rows: Integers) -> Rows:
         """Return some of the rows."""
-        flat = _places(self.offsets, rows)
-        by_row = {name: _part(getattr(self, name), rows) for name in _BY_ROW}
-        by_candidate = {name: _part(getattr(self, name), flat) for name in _BY_CANDIDATE}
+        ends = np.cumsum(self.sizes[rows])
+        first = np.repeat(self.offsets[rows] - ends + self.sizes[rows], self.sizes[rows])
         columns = {name: [texts[row] for row in rows] for name, texts in self.columns.items()}
-        return Rows(**{**vars(self), **by_row, **by_candidate, "columns": columns})
+        return replace(self._with(_BY_ROW, rows)._with(_BY_CANDIDATE, first + np.arange(len(first))), columns=columns)
+
+    def _with(self, names: Iterable[str], places: Integers) -> Rows:
+        """Return the rows with some entries of each of some arrays."""
+        parts: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: part[places] for name, part in parts.items() if part is not None})
 
     def to_dict(self) -> dict[str, Any]:
         """Return texts and lists that `from_dict` reads."""
@@ -166,22 +176,23 @@ class Rows:
                 for name, kind in (_BY_ROW | _BY_CANDIDATE).items()
                 if name not in _OPTIONAL or name in arrays
             }
-            candidates = int(found["sizes"].sum())
-            right = rows > 0 and (found["sizes"] > 0).all()
-            right &= all(len(found[name]) == rows for name in _BY_ROW if name in found)
-            right &= all(len(found[name]) == candidates for name in _BY_CANDIDATE if name in found)
-            right &= all(np.isfinite(part).all() for name, part in found.items() if name != "truth")
-            right &= all(len(texts) == rows for texts in columns.values())
-            right &= (found["weight"] > 0).all() and (found["given"] >= found["sizes"]).all()
-            right &= (np.diff(found["number"], prepend=-1) > 0).all()
-            right &= all(
-                _is_share(found[name]) for name in ("probabilities", "top_prior", "top_start") if name in found
+            sizes, shares = found["sizes"], [found[name] for name in _SHARES if name in found]
+            right = (
+                rows > 0,
+                sizes > 0,
+                [len(part) == (rows if name in _BY_ROW else sizes.sum()) for name, part in found.items()],
+                [np.isfinite(part).all() for name, part in found.items() if name != "truth"],
+                [len(texts) == rows for texts in columns.values()],
+                found["weight"] > 0,
+                found["given"] >= sizes,
+                np.diff(found["number"], prepend=-1) > 0,
+                [((part >= 0) & (part <= 1 + 1e-6)).all() for part in shares],
+                found.get("relative", sizes) > 0,
             )
-            right &= "relative" not in found or (found["relative"] > 0).all()
             texts = {str(name): [str(text) for text in column] for name, column in columns.items()}
         except (KeyError, TypeError, ValueError, AttributeError, binascii.Error, OverflowError) as error:
             raise DataError("What the model file says about its training rows cannot be read.") from error
-        if not right:
+        if not all(np.all(condition) for condition in right):
             raise DataError("What the model file says about its training rows does not go together.")
         flags: Any = {name: bool(written.get(name)) for name in ("out_of_fold", "out_of_fold_prediction")}
         return cls(**found, **flags, columns=texts, naming=naming)
@@ -236,7 +247,7 @@ def make_rows(
     )
     few = _with_fewer_candidates(_with_fewer_rows(every))
     where = np.arange(len(S)) if few.total == len(few) else np.searchsorted(every.number, few.number)
-    return Rows(**{**vars(few), "columns": _shortened(columns or {}, where), "naming": naming})
+    return replace(few, columns=_shortened(columns or {}, where), naming=naming)
 
 
 def _with_fewer_rows(rows: Rows) -> Rows:
@@ -245,12 +256,12 @@ def _with_fewer_rows(rows: Rows) -> Rows:
     if len(rows) <= most:
         return rows
     doubtful = int(_DOUBTFUL_PART * most)
-    order = np.argsort(np.where(rows.several, rows.top, 2.0), kind="stable")
+    order = rows.by_doubt
     rest = np.random.default_rng(0).choice(order[doubtful:], most - doubtful, replace=False)
     weight = np.ones(len(rows))
     weight[rest] = (len(rows) - doubtful) / len(rest)
     chosen = np.sort(np.concatenate([order[:doubtful], rest]))
-    return Rows(**{**vars(rows), "weight": weight}).take(chosen)
+    return replace(rows, weight=weight).take(chosen)
 
 
 def _with_fewer_candidates(rows: Rows) -> Rows:
@@ -260,8 +271,7 @@ def _with_fewer_candidates(rows: Rows) -> Rows:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.offsets[:-1], rows.sizes)
     kept = np.flatnonzero(rank < _MOST_OF_A_ROW)
-    parts = {name: _part(getattr(rows, name), kept) for name in _BY_CANDIDATE}
-    return Rows(**{**vars(rows), **parts, "sizes": np.minimum(rows.sizes, _MOST_OF_A_ROW)})
+    return replace(rows._with(_BY_CANDIDATE, kept), sizes=np.minimum(rows.sizes, _MOST_OF_A_ROW))
 
 
 def _shortened(columns: Mapping[str, Sequence[object]], where: Integers) -> dict[str, list[str]]:
@@ -280,19 +290,6 @@ def _as_text(cell: object) -> str:
     text = "" if cell is None or cell != cell else f"{cell:.7g}" if isinstance(cell, float) else str(cell)
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
-
-
-def _places(offsets: Integers, rows: Integers) -> Integers:
-    sizes = np.diff(offsets)[rows]
-    return np.repeat(offsets[:-1][rows] - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
-
-
-def _part(values: Any, places: Integers) -> Any:
-    return None if values is None else values[places]
-
-
-def _is_share(values: Floats) -> bool:
-    return bool((values >= 0).all() and (values <= 1 + 1e-6).all())
 
 
 def _read(text: str, kind: str) -> Any:

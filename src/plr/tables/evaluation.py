@@ -14,8 +14,7 @@ from plr.columns.targets import read_target
 from plr.errors import DataError, ParameterError
 from plr.front_end import FrontEnd, warn
 from plr.identification import identification
-from plr.label_matching import Precision, precision_of
-from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics
+from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics, Precision, precision_of
 from plr.sources.source import Batch, Source
 from plr.tables.row_digests import SeenRows
 from plr.tables.row_reader import RowReader, batches_of, no_candidates, place_in

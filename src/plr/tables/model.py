@@ -66,6 +66,8 @@ class TableModel:
         The column of true labels, where there was one.
     description : dict
         What the model file says about the table, as plain values.
+    page : dict or None
+        What ``plr report`` shows of the training rows, where the model was loaded from a file that has it.
     summary : FitSummary or None
         What `fit` came to; None for a model that was loaded.
 
@@ -110,6 +112,7 @@ class TableModel:
         self.truth: str | None = None
         self.description: dict[str, Any] = {}
         self.path: Path | None = None
+        self.page: dict[str, Any] | None = None
         self.summary: FitSummary | None = None
         # Drawn anew by every fit.
         self._token = secrets.token_hex(16)
@@ -129,7 +132,7 @@ class TableModel:
     @property
     def diagnosis(self) -> dict[str, str] | None:
         """What was found about the data the model was fitted to, as plain values; None where nothing was."""
-        return None if self.regressor.diagnosis_ is None else self.regressor.diagnosis_.told()
+        return None if self.regressor.diagnosis_ is None else self.regressor.diagnosis_.brief()
 
     @property
     def caution(self) -> str:
@@ -223,7 +226,7 @@ class TableModel:
         self.features, self.target, self.aside = fitted.features, tuple(roles.target), tuple(roles.aside)
         self.truth = roles.truth[0] if roles.truth else None
         self.description = {**fitted.describe(), "options": dict(options or {})}
-        self.path, self.summary, self._token = None, fitted, secrets.token_hex(16)
+        self.path, self.page, self.summary, self._token = None, None, fitted, secrets.token_hex(16)
         return self
 
     def predict(self, data: Any) -> Floats:
@@ -335,11 +338,14 @@ class TableModel:
         path : path
             Replaced if it exists.
         page : mapping, optional
-            What ``plr report`` shows of the training rows.
+            What ``plr report`` shows of the training rows, as `plr.report.training_rows` makes it; by default that of
+            the file the model was loaded from, unless ``training_rows`` are left out.
         training_rows : bool, default=True
             As of `plr.save_model`.
         """
         extra: dict[str, Any] = {} if self.features is None else {"table": self.description}
+        if page is None and training_rows:
+            page = self.page
         if page is not None:
             extra["page"] = dict(page)
         save_model(self._fitted().regressor, path, extra=extra, training_rows=training_rows)
@@ -623,10 +629,11 @@ def open_identified(
     return TableOutput(source, out, fields, made or {}, written=written, front=front)
 
 
-def restore(regressor: PartialLabelRegressor, written: Mapping[str, Any], path: Path | None = None) -> TableModel:
-    """Return the model of a table from what its file says about the table; a file may come from anywhere."""
-    model = TableModel(regressor)
+def restore(regressor: PartialLabelRegressor, extra: Mapping[str, Any], path: Path | None = None) -> TableModel:
+    """Return the model of a table from what its file says beside the regressor; a file may come from anywhere."""
+    model, written = TableModel(regressor), extra["table"]
     model.path, model.description = path, dict(written)
+    model.page = extra["page"] if isinstance(extra.get("page"), dict) else None
     model.features = Features.from_dict(written.get("features"))
     model.target, model.aside = _texts(written.get("target")), _texts(written.get("aside"))
     model.truth = written.get("truth") if isinstance(written.get("truth"), str) else None
