@@ -10,15 +10,13 @@ import time
 
 import pytest
 
-ray = pytest.importorskip("ray", reason="Ray is not installed")
-
-from plr.cluster.session import Size, cluster_size  # noqa: E402
-from plr.errors import ClusterError, DivergenceError, ParameterError, StoreError  # noqa: E402
-from plr.paper import METHODS, Method, Store, expand, run_benchmark  # noqa: E402
-from plr.paper.cluster import grid  # noqa: E402
-from plr.paper.cluster.tasks import Outcome, _unpack  # noqa: E402
-from plr.paper.execution import Fit  # noqa: E402
-from plr.paper.stacking import is_stackable, run_stack  # noqa: E402
+from plr.cluster.session import Size, cluster_size
+from plr.errors import ClusterError, DivergenceError, ParameterError, StoreError
+from plr.paper import METHODS, Method, Store, expand, run_benchmark
+from plr.paper.cluster import grid
+from plr.paper.cluster.tasks import Outcome, _unpack
+from plr.paper.execution import Fit
+from plr.paper.stacking import is_stackable, run_stack
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
 
@@ -26,11 +24,11 @@ RULES = ("last", "loss", "evidence", "truth")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def by_value():
+def by_value(cluster):
     """Send what is defined here as code, since workers cannot import this file."""
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cluster.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
-    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    cluster.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.fixture
@@ -62,6 +60,8 @@ def recorded(problem=None):
 
 def resources():
     """Return the GPUs that Ray has set aside for the task this is called in, and the threads it may use."""
+    import ray
+
     return len(ray.get_runtime_context().get_accelerator_ids()["GPU"]), os.environ.get("OMP_NUM_THREADS")
 
 
