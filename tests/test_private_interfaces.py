@@ -33,7 +33,9 @@ def relied_on(package: str, what: str, *files: str) -> Iterator[None]:
 
 @pytest.mark.parametrize(("package", "beyond"), [("numba", "0.69.0"), ("lightgbm", "4.8.0")])
 def test_the_next_release_is_not_installed_untried(package: str, beyond: str) -> None:
-    wanted = [Requirement(line) for line in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]]
+    wanted = [
+        Requirement(line) for line in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    ]
     bounds = next(requirement.specifier for requirement in wanted if requirement.name == package)
     assert beyond not in bounds, f"plr uses private parts of {package}, but pyproject.toml has no bound below {beyond}"
     assert version(package) in bounds, f"{package} {version(package)} is installed, which pyproject.toml excludes"
