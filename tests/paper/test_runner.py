@@ -210,7 +210,7 @@ def test_two_runners_share_the_work(tiny, tmp_path, start_runner):
 
 def test_interrupt_stops_what_is_being_trained(tiny, tmp_path, start_runner):
     # Would take hours.
-    protocol = replace(tiny, epochs=100_000_000)
+    protocol = replace(tiny, epochs=2_000_000)
     runner = start_runner(protocol, tmp_path)
     assert runner.stdout.readline() == "training\n"
     runner.send_signal(signal.SIGINT)
