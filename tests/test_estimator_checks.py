@@ -8,18 +8,27 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from plr import PartialLabelRegressor
-from plr.learners import LEARNERS, Boosting, Committee, Density, GaussianProcess, Refit
+from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Refit
 
 # Each kind of learner, with as few fits as it can do with; with its defaults, what takes long is for the full run.
 QUICK = (
     "linear",
-    "mlp",
-    "boosting",
+    MLP(hidden=(20,), epochs=80),
+    Boosting(trees=40),
     Committee(effort="low", cv=2),
     GaussianProcess(chains=1, rounds=4),
     Refit(Ridge()),
 )
-SLOW = ("auto", "committee", "gaussian_process", "density", Density(models="trees"), Refit(DecisionTreeRegressor()))
+SLOW = (
+    "auto",
+    "mlp",
+    "boosting",
+    "committee",
+    "gaussian_process",
+    "density",
+    Density(models="trees"),
+    Refit(DecisionTreeRegressor()),
+)
 _COUNTS_ROWS = "Leaves, bins and the committee have at least so many rows; one that weighs two counts as one there."
 _LEARNS_NOISE = (
     "Two rows of one label tell how noisy rows are; one that weighs two has half the noise and tells nothing."
