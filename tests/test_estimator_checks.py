@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from plr import PartialLabelRegressor
 from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Refit
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 # Each kind of learner, with as few fits as it can do with; with its defaults, what takes long is for the full run.
 QUICK = (
     "linear",

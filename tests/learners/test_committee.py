@@ -17,6 +17,7 @@ from plr.learners.committee import EFFORTS, FittedCommittee, _informed, boosted_
 from plr.losses import Absolute, Squared
 from plr.weighting import Posterior, Rule, get_weighting
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 LOW = Committee(effort="low", cv=2)
 
 

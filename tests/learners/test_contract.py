@@ -30,6 +30,7 @@ from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianPr
 from plr.weighting import WEIGHTINGS
 from support.torch_nets import perceptron
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 ROWS = 80
 
 

@@ -12,6 +12,7 @@ from plr.errors import CandidateError, TargetScaleError
 from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Linear, Module, Refit
 from plr.weighting import Posterior
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 ROWS = 60
 QUICK = {
     "boosting": lambda: Boosting(trees=10),
