@@ -229,7 +229,7 @@ def test_lost_cluster_is_said_and_claims_are_given_back(own, waiting, tiny, tmp_
     monkeypatch.setattr(grid.GridLoop, "_collect", collect)
     monkeypatch.setattr(grid, "_SECONDS_BETWEEN_QUESTIONS", 0.1)
     own(waiting)
-    with pytest.raises(ClusterError, match=r"is lost.*the same command goes on"):
+    with pytest.raises(ClusterError, match=r"is lost.*run the same command again to resume"):
         run_benchmark(dataclasses.replace(tiny, methods=("Own",)), tmp_path, engine="ray")
     assert claims(tmp_path) == []
 
