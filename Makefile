@@ -1,5 +1,5 @@
 # make run    the quick benchmark on the seven real data sets: table on the screen, page under runs/quick/report
-# make test   what every change has to pass, in about ten minutes on two cores
+# make test   what every change has to pass, in about seven minutes on two cores
 # make test-all  the same, and what takes longer: clusters, browsers, every combination of parameters
 # make lint   ruff, mypy and the order of the layers (import-linter)
 # make bench  how fast everything is, into results/speed

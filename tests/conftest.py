@@ -19,3 +19,13 @@ def same_random_numbers():
     np.random.seed(0)  # noqa: NPY002
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture
+def small_forests(monkeypatch):
+    """Let density estimates have few trees, in tests that do not ask how good these are."""
+    from plr.densities import MODELS
+    from plr.densities.forest import Forest
+
+    few = [Forest(rows_per_leaf=rows, trees=25) for rows in (5, 30)]
+    monkeypatch.setitem(MODELS, "trees", lambda _: few)

@@ -44,7 +44,11 @@ def tool(name):
 
 
 pages = tool("pages")
-SLOW = {*(f"situations/{name}" for name in ("digits", "folding", "guesses", "joins")), "guides/models", "guides/search"}
+SLOW = {
+    *(f"situations/{name}" for name in ("digits", "folding", "guesses", "joins", "units")),
+    "guides/models",
+    "guides/search",
+}
 
 
 def as_param(page):

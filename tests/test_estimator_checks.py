@@ -8,12 +8,28 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from plr import PartialLabelRegressor
-from plr.learners import LEARNERS, Density, Refit
+from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Refit
 
-WRAPPED = (Refit(Ridge()), Refit(DecisionTreeRegressor()))
-# Density takes long, and "auto" is the committee: both for the full run.
-QUICK = (*(name for name in LEARNERS if name != "density"), *WRAPPED)
-SLOW = ("density", Density(models="trees"), "auto")
+pytestmark = pytest.mark.usefixtures("small_forests")
+# Each kind of learner, with as few fits as it can do with; with its defaults, what takes long is for the full run.
+QUICK = (
+    "linear",
+    MLP(hidden=(20,), epochs=80),
+    Boosting(trees=40),
+    Committee(effort="low", cv=2),
+    GaussianProcess(chains=1, rounds=4),
+    Refit(Ridge()),
+)
+SLOW = (
+    "auto",
+    "mlp",
+    "boosting",
+    "committee",
+    "gaussian_process",
+    "density",
+    Density(models="trees"),
+    Refit(DecisionTreeRegressor()),
+)
 _COUNTS_ROWS = "Leaves, bins and the committee have at least so many rows; one that weighs two counts as one there."
 _LEARNS_NOISE = (
     "Two rows of one label tell how noisy rows are; one that weighs two has half the noise and tells nothing."
@@ -22,9 +38,11 @@ _LEARNS_NOISE = (
 
 def expected_failures(estimator):
     """Return what cannot hold, with the reason, by learner."""
-    if estimator.learner in ("auto", "boosting", "committee", "density") or isinstance(estimator.learner, Density):
+    learner = LEARNERS.get(estimator.learner, Committee) if isinstance(estimator.learner, str) else estimator.learner
+    kind = learner if isinstance(learner, type) else type(learner)
+    if issubclass(kind, Boosting | Committee | Density):
         return {"check_sample_weight_equivalence_on_dense_data": _COUNTS_ROWS}
-    if estimator.learner == "gaussian_process":
+    if issubclass(kind, GaussianProcess):
         return {"check_sample_weight_equivalence_on_dense_data": _LEARNS_NOISE}
     return {}
 
@@ -39,6 +57,10 @@ def every_check(learners):
 @every_check(QUICK)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_every_learner_is_checked():
+    assert {*LEARNERS, "auto"} <= {learner for learner in (*QUICK, *SLOW) if isinstance(learner, str)}
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ def test_every_combination_learns(data, weighting, loss, learner):
     assert model.score(X, y) > least
 
 
+@pytest.mark.slow
 def test_defaults_come_close_to_supervised_training(data):
     X, y, S, truth = data
     model = PartialLabelRegressor(random_state=0).fit(X[:300], S[:300])
@@ -112,7 +113,11 @@ def test_workers_change_nothing(data):
     np.testing.assert_array_equal(*results)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+# Quicker settings of these are in learners/test_contract.py.
+SLOW = ("committee", "density", "gaussian_process")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in LEARNERS])
 def test_same_seed_same_bits(data, name):
     X, S = data[0][:60], data[2][:60]
     first, second = (PartialLabelRegressor(name, random_state=5).fit(X, S).predict(X) for _ in range(2))

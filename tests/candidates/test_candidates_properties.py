@@ -14,7 +14,7 @@ from plr.candidates import CandidateSets, as_candidate_sets
 from plr.errors import EmptySetError, PriorError
 from support.refusals import refused
 
-quick = settings(max_examples=80)
+quick = settings(max_examples=40)
 
 reals = st.floats(allow_nan=False, allow_infinity=False)
 few = st.sampled_from([-1.5, 0.0, -0.0, 2.0, 1e300])

@@ -306,8 +306,12 @@ KILLED = """
 
 @pytest.mark.parametrize(
     "arguments",
-    [("identify", "m.plr", "in"), ("generate", "in", "--target", "true", "--mechanism", "gaussian")],
-    ids=["identify", "generate"],
+    [
+        pytest.param(("identify", "m.plr", "in"), id="identify"),
+        pytest.param(
+            ("generate", "in", "--target", "true", "--mechanism", "gaussian"), id="generate", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_killed_run_goes_on_where_it_was(run, folder, arguments):
     code = textwrap.dedent(KILLED.format(arguments=(*arguments, "-o", "out")))

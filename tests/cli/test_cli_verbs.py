@@ -26,6 +26,7 @@ def test_every_verb_shows_an_example(verb):
     ("arguments", "message"),
     [
         (["chek"], "plr: No such command 'chek'. Did you mean 'check'? See plr --help."),
+        (["fit", "nothing.csv", "-o", "m.plr"], "plr: Missing option '--target'"),
         (["check"], "plr: Missing argument 'data'. See plr check --help."),
         (["predict", "m.plr", "t.csv", "--interval", "wide"], "plr: Invalid value for '--interval': "),
     ],

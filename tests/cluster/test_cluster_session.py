@@ -26,8 +26,10 @@ def start():
     started = []
 
     def start(*arguments, code="from plr.cli import main; main()"):
+        # A shell has commands in the background ignore the signal, and what they start.
+        heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, arguments)],
+            [sys.executable, "-c", f"{heeds}\n{code}", *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

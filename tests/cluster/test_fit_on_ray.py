@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-ray = pytest.importorskip("ray", reason="Ray is not installed")
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import plr.cluster.ray_engine  # noqa: E402
@@ -33,11 +32,11 @@ NETWORK = MLP(hidden=(16,), epochs=4, batch_size=64)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def by_value():
+def by_value(cluster):
     """Send what is defined here as code, since workers cannot import this file."""
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cluster.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
-    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    cluster.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.fixture(autouse=True)

@@ -10,15 +10,13 @@ import time
 
 import pytest
 
-ray = pytest.importorskip("ray", reason="Ray is not installed")
-
-from plr.cluster.session import Size, cluster_size  # noqa: E402
-from plr.errors import ClusterError, DivergenceError, ParameterError, StoreError  # noqa: E402
-from plr.paper import METHODS, Method, Store, expand, run_benchmark  # noqa: E402
-from plr.paper import cluster as grid  # noqa: E402
-from plr.paper.cluster import Outcome, _unpack  # noqa: E402
-from plr.paper.execution import Fit  # noqa: E402
-from plr.paper.stacking import is_stackable, run_stack  # noqa: E402
+from plr.cluster.session import Size, cluster_size
+from plr.errors import ClusterError, DivergenceError, ParameterError, StoreError
+from plr.paper import METHODS, Method, Store, expand, run_benchmark
+from plr.paper import cluster as grid
+from plr.paper.cluster import Outcome, _unpack
+from plr.paper.execution import Fit
+from plr.paper.stacking import is_stackable, run_stack
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("cluster")]
 
@@ -26,11 +24,11 @@ RULES = ("last", "loss", "evidence", "truth")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def by_value():
+def by_value(cluster):
     """Send what is defined here as code, since workers cannot import this file."""
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cluster.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
-    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    cluster.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.fixture
@@ -62,6 +60,8 @@ def recorded(problem=None):
 
 def resources():
     """Return the GPUs that Ray has set aside for the task this is called in, and the threads it may use."""
+    import ray
+
     return len(ray.get_runtime_context().get_accelerator_ids()["GPU"]), os.environ.get("OMP_NUM_THREADS")
 
 
@@ -229,7 +229,7 @@ def test_lost_cluster_is_said_and_claims_are_given_back(own, waiting, tiny, tmp_
     monkeypatch.setattr(grid.GridLoop, "_collect", collect)
     monkeypatch.setattr(grid, "_SECONDS_BETWEEN_QUESTIONS", 0.1)
     own(waiting)
-    with pytest.raises(ClusterError, match=r"is lost.*run the same command again"):
+    with pytest.raises(ClusterError, match=r"is lost.*run the same command again to resume"):
         run_benchmark(dataclasses.replace(tiny, methods=("Own",)), tmp_path, engine="ray")
     assert claims(tmp_path) == []
 

@@ -39,6 +39,7 @@ def test_predicts(data, point):
     assert 1 - np.mean((model.model_.out_of_fold - y[:300]) ** 2) / np.var(y[:300]) > 0.85
 
 
+@pytest.mark.slow
 def test_the_default_beats_trees_alone(data):
     X, y, S = data
     both = PartialLabelRegressor("density", random_state=0).fit(X[:300], S[:300])

@@ -1,7 +1,7 @@
 """Labels near the ends of what floating point holds work in every learner, or are refused by name."""
 
 import warnings
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -11,13 +11,15 @@ from sklearn.linear_model import Ridge
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import CandidateError, DivergenceError, TargetScaleError
-from plr.learners import LEARNERS, MLP, Boosting, Committee, GaussianProcess, Linear, Module, Refit
+from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Linear, Module, Refit
 from plr.weighting import Posterior
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 ROWS = 60
 QUICK = {
     "boosting": lambda: Boosting(trees=10),
-    "committee": lambda: Committee(effort="low"),
+    "committee": lambda: Committee(effort="low", cv=2),
+    "density": lambda: Density(models="trees"),
     "gaussian_process": lambda: GaussianProcess(chains=1, rounds=2),
     "mlp": lambda: MLP(hidden=(8,), epochs=5),
     "wrapped": lambda: Refit(Ridge(), max_rounds=3),
@@ -53,6 +55,11 @@ def answers(model, X, S):
     yield np.array([model.score(X, S), model.score(X, S.values[::2])])
 
 
+@cache
+def usual_fit(name):
+    return PartialLabelRegressor(learner_of(name), random_state=0).fit(*problem(1.0))
+
+
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize(
     "unit", [1e-306, pytest.param(1e-160, marks=pytest.mark.slow), pytest.param(1e160, marks=pytest.mark.slow), 1e305]
@@ -60,7 +67,7 @@ def answers(model, X, S):
 def test_small_and_large_labels_work(name, unit):
     X, S = problem(unit)
     model = PartialLabelRegressor(learner_of(name), random_state=0).fit(X, S)
-    usual = PartialLabelRegressor(learner_of(name), random_state=0).fit(*problem(1.0))
+    usual = usual_fit(name)
     prediction = model.predict(X)
     assert np.isfinite(prediction).all()
     for one, other in zip(answers(model, X, S), answers(usual, *problem(1.0)), strict=True):

@@ -23,7 +23,7 @@ from plr.losses import Absolute, Squared
 from plr.weighting import WEIGHTINGS, Posterior, Rule, get_weighting
 
 # These compile most kernels; in one process, so that it is done once.
-pytestmark = pytest.mark.xdist_group("kernels")
+pytestmark = [pytest.mark.xdist_group("kernels"), pytest.mark.usefixtures("small_forests")]
 
 SMALL = GaussianProcess(chains=2, rounds=6)
 LONG = GaussianProcess(chains=2, rounds=24)

@@ -29,7 +29,7 @@ LEARNERS: dict[str, Learner] = {
     "mlp": MLP((16,), epochs=150),
     "boosting": Boosting(60, leaves=4, rows_per_leaf=10),
     "refit": Refit(Ridge(1e-3), max_rounds=8),
-    "module": Module(lambda: torch.nn.Linear(2, 1), learning_rate=0.1, epochs=60, device="cpu"),
+    "module": Module(lambda: torch.nn.Linear(2, 1), learning_rate=0.1, epochs=40, device="cpu"),
 }
 every_learner = pytest.mark.parametrize("name", LEARNERS)
 

@@ -111,6 +111,7 @@ class TestRounds:
         assert_allclose(model.noise_scale_, 0.85, rtol=0.2)
         assert np.mean(model.identify().index == truth) > 0.95
 
+    @pytest.mark.slow
     def test_weights_out_of_fold_beat_those_of_rows_the_model_has_seen(self) -> None:
         """A model that has seen a row agrees with whatever it was told about it."""
         gains = []

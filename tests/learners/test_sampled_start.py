@@ -21,6 +21,7 @@ from plr.learners.starts import DensityStart, SampledStart, get_start
 from plr.losses import Absolute, Squared
 from plr.weighting import Posterior, Progressive, Rule
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 SHORT = GaussianProcess(chains=1, rounds=9)
 
 

@@ -18,10 +18,17 @@ from plr.network.layers import (
     product,
 )
 
-pytestmark = pytest.mark.kernel
 UNITS = [(1, 1), (3, 4), (4, 3), (5, 6), (7, 1), (2, 9), (10, 12)]
 every_shape = pytest.mark.parametrize(("n_in", "n_out"), UNITS)
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
+# For other widths of vectors, float32 is left to the gradients of whole networks, which are compiled for it anyway.
+every_block = pytest.mark.parametrize(
+    ("rows", "dtype"),
+    [
+        (256, "float32"),
+        *(pytest.param(rows, "float64", marks=pytest.mark.kernel) for rows in (256, 33, 1)),
+    ],
+)
 
 
 def block(units: int, seed: int, dtype: str = "float64", rows: int = BLOCK) -> np.ndarray:
@@ -33,7 +40,7 @@ def block(units: int, seed: int, dtype: str = "float64", rows: int = BLOCK) -> n
 
 class TestProduct:
     @every_shape
-    @pytest.mark.parametrize(("rows", "dtype"), [(256, "float32"), (256, "float64"), (33, "float64"), (1, "float64")])
+    @every_block
     def test_forwards(self, n_in, n_out, rows, dtype):
         source, target = block(n_in + 2, 0, dtype), np.full((n_out + 1, STRIDE), np.nan, dtype)
         weights = np.random.default_rng(1).normal(size=3 + n_in * n_out + n_out).astype(dtype)
@@ -47,6 +54,7 @@ class TestProduct:
         assert np.isnan(target[0]).all()
         assert np.isnan(target[:, padded(rows) :]).all()
 
+    @pytest.mark.kernel
     @every_shape
     def test_backwards(self, n_in, n_out):
         deltas, gates = block(n_out, 0), block(n_in, 1)
@@ -58,6 +66,7 @@ class TestProduct:
             product(weights, 0, 1, n_in, -1, *ends, BLOCK)
             assert_allclose(target[:, :BLOCK], expected, rtol=1e-12, atol=1e-12)
 
+    @pytest.mark.kernel
     def test_what_is_no_number_passes_a_relu(self):
         source = block(1, 0)
         source[0, 3] = np.nan
@@ -68,7 +77,7 @@ class TestProduct:
 
 class TestGradient:
     @every_shape
-    @pytest.mark.parametrize(("rows", "dtype"), [(256, "float32"), (256, "float64"), (33, "float64"), (1, "float64")])
+    @every_block
     def test_weights(self, n_in, n_out, rows, dtype):
         """What overlapping tiles do twice counts once, and rows past the last do not count."""
         source, deltas = block(n_in + 1, 0, dtype), block(n_out + 1, 1, dtype, rows)
@@ -78,12 +87,14 @@ class TestGradient:
         assert_allclose(gradient[2:-2], wanted.ravel(), rtol=TOLERANCE[dtype], atol=40 * TOLERANCE[dtype])
         assert_array_equal(gradient[[0, 1, -2, -1]], 1)
 
+    @pytest.mark.kernel
     def test_biases(self):
         deltas, gradient = block(5, 0, rows=70), np.ones(6)
         add_row_sums(deltas.ravel(), 1, 4, gradient, 2, 70)
         assert_allclose(gradient, np.r_[1, 1, 1 + deltas[1:].sum(1)], rtol=1e-12)
 
 
+@pytest.mark.kernel
 def test_rows_are_loaded_with_zeros_behind_them():
     features = np.random.default_rng(0).normal(size=(50, 3))
     at = np.array([7, 3, 3, 49, 0])

@@ -32,7 +32,12 @@ def torch_optimizer(
     return make(parameters, lr=rate, betas=(momentum, 0.999), weight_decay=weight_decay)
 
 
-@all_pairs(name=OPTIMIZERS, weight_decay=[0.0, 0.1], momentum=[0.0, 0.5, 0.9], dtype=["float32", "float64"])
+@all_pairs(
+    name=OPTIMIZERS,
+    weight_decay=[0.0, 0.1],
+    momentum=[0.0, 0.5, 0.9],
+    dtype=[pytest.param("float32", marks=pytest.mark.kernel), "float64"],
+)
 def test_steps(name: str, weight_decay: float, momentum: float, dtype: str) -> None:
     random = np.random.default_rng(0)
     begin = random.normal(size=37)
@@ -88,7 +93,7 @@ def regression(rows: int = 50) -> tuple[np.ndarray, np.ndarray]:
 @all_pairs(
     name=OPTIMIZERS,
     schedule=["constant", "cosine"],
-    dtype=[pytest.param("float32", marks=pytest.mark.kernel), "float64"],
+    dtype=["float32", "float64"],
 )
 def test_whole_training(name: str, schedule: str, dtype: str) -> None:
     """Full batches from the same initial parameters: the loop counts steps and rates as PyTorch's does."""

@@ -13,13 +13,15 @@ from plr.paper import Protocol
 from support.made_stores import SMALL, fill, published_error
 
 _RUNNER = """
-import sys
+import signal, sys
 from dataclasses import replace
 from plr.paper import Protocol, expand, run_benchmark
 from plr.paper.execution import run_cell
 from plr.paper.problems import Workbench
 from plr.network import network
 protocol = Protocol.from_json(sys.argv[1])
+# A shell has commands in the background ignore it, and what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Every kernel is compiled, or loaded, before a test goes on.
 short = Workbench(replace(protocol, epochs=1))
 for cell in {(cell.model, cell.method): cell for cell in expand(protocol)}.values():

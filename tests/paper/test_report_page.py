@@ -9,11 +9,15 @@ import pytest
 from plr.atomic_file import write_files
 from plr.errors import ParameterError, StoreError
 from plr.paper import PRESETS, Store
+from plr.paper.agreement import read_notes
 from plr.paper.protocol import DataFile
-from plr.paper.report import gather, write_report
+from plr.paper.report import gather, render_report, write_report
 from plr.paper.selection import DISTINCT_SELECTIONS
 from support.html_pages import check_policy
 from support.made_stores import SMALL, fill, published_error
+
+# One worker writes the report once for all of these.
+pytestmark = pytest.mark.xdist_group("report")
 
 VOID = {"br", "meta", "input", "path", "use", "circle"}
 
@@ -56,6 +60,11 @@ def report(small_store, tmp_path_factory):
     out = tmp_path_factory.mktemp("report") / "new"
     content, paths = write_report(small_store, out)
     return content, paths, (out / "index.html").read_text(encoding="utf-8")
+
+
+def page_without_pictures(store, selection=None, notes=None):
+    with Store.open(store) as opened:
+        return render_report(gather(opened, selection, notes=notes), [])
 
 
 def test_every_file_is_written_and_nothing_else(report):
@@ -114,15 +123,13 @@ def test_disagreeing_cells_are_listed(report):
 def test_reasons_are_shown_where_they_are_given(small_store, report, tmp_path):
     file = tmp_path / "notes.csv"
     file.write_text("dataset,model,method,false_labels,note\nconcrete,mlp,IDent,4,a <b> reason\n")
-    _, paths = write_report(small_store, tmp_path / "out", notes=file)
-    assert "a &lt;b&gt; reason" in paths[-1].read_text(encoding="utf-8")
+    assert "a &lt;b&gt; reason" in page_without_pictures(small_store, notes=read_notes(file))
     assert {item.reason for view in report[0].views for item in view.agreement.comparisons} == {""}
 
 
 @pytest.mark.parametrize("rule", ["truth", "last+truth"])
-def test_settings_name_the_rule_that_is_shown(small_store, tmp_path, rule):
-    _, paths = write_report(small_store, tmp_path, selection=rule)
-    page = paths[-1].read_text(encoding="utf-8")
+def test_settings_name_the_rule_that_is_shown(small_store, rule):
+    page = page_without_pictures(small_store, rule)
     (settings,) = re.findall(r"<dt>selection</dt><dd>(.*?)</dd>", page)
     assert re.findall(r'data-rule="[^"]+">([^<]+)<', settings) == [rule]
 
@@ -136,11 +143,10 @@ def test_a_rule_can_be_asked_for(small_store):
             gather(store, "best")
 
 
-def test_same_store_same_bytes(small_store, tmp_path):
-    for name in ("first", "second"):
-        write_report(small_store, tmp_path / name)
-    for path in (tmp_path / "first").iterdir():
-        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name
+def test_same_store_same_bytes(small_store, report, tmp_path):
+    write_report(small_store, tmp_path)
+    for path in report[1]:
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 
 
 def test_names_of_the_users_own_are_escaped(tmp_path):
@@ -187,7 +193,7 @@ def test_a_failure_half_way_leaves_what_was_there(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"old", "b": b"old"}
 
 
-def test_a_folder_that_is_a_file_is_one_clear_line(small_store, tmp_path):
+def test_a_folder_that_is_a_file_is_one_clear_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="is a file, or lies below one"):
-        write_report(small_store, tmp_path / "file")
+        write_files(tmp_path / "file", {"a": b"new"})

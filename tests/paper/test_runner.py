@@ -197,7 +197,7 @@ class TestOwnFit:
 
 def test_two_runners_share_the_work(tiny, tmp_path, start_runner):
     # Long enough for both to be at work at the same time.
-    protocol = replace(tiny, epochs=60, trials=4)
+    protocol = replace(tiny, epochs=40, trials=3)
     run_benchmark(protocol, tmp_path / "alone", workers=2)
     runners = [start_runner(protocol, tmp_path / "shared", workers=1) for _ in range(2)]
     answers = [runner.communicate(timeout=600) for runner in runners]
@@ -210,7 +210,7 @@ def test_two_runners_share_the_work(tiny, tmp_path, start_runner):
 
 def test_interrupt_stops_what_is_being_trained(tiny, tmp_path, start_runner):
     # Would take hours.
-    protocol = replace(tiny, epochs=100_000_000)
+    protocol = replace(tiny, epochs=2_000_000)
     runner = start_runner(protocol, tmp_path)
     assert runner.stdout.readline() == "training\n"
     runner.send_signal(signal.SIGINT)

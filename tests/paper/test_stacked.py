@@ -258,6 +258,7 @@ def test_the_fused_engine_names_what_it_does_not_know():
         train_stack(make_fits([(Boltzmann(), Squared())]), LAYERS, epochs=1, engine="fused")
 
 
+@pytest.mark.slow
 def test_stacks_need_torch_numpy_and_scikit_learn_alone():
     code = """
         import sys

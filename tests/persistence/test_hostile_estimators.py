@@ -80,7 +80,7 @@ def survives(folder, first, count, names):
 
 
 def test_changed_numbers_crash_nothing(folder):
-    survives(folder, 0, 5, ESTIMATORS)
+    survives(folder, 0, 3, ESTIMATORS)
 
 
 @pytest.mark.slow

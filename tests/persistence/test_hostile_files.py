@@ -17,6 +17,9 @@ import numpy as np
 import pytest
 
 from plr import PartialLabelRegressor, load_model, save_model
+from plr.densities import MODELS
+from plr.densities.forest import Forest
+from plr.densities.network import DensityNetwork
 from plr.errors import ModelFileError
 from plr.learners import MLP, Boosting, Density
 from plr.persistence import read_manifest
@@ -45,8 +48,13 @@ LEARNERS = {
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("good")
     X, S = problem()
-    for name, learner in LEARNERS.items():
-        save_model(PartialLabelRegressor(learner, random_state=0).fit(X, S), folder / f"{name}.plr", extra={"a": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        # Files are loaded hundreds of times; few trees have all that many have.
+        patch.setitem(MODELS, "trees", lambda _: [Forest(rows_per_leaf=5, trees=6)])
+        patch.setitem(MODELS, "network", lambda _: [DensityNetwork(bins=6, weight_decay=5.0, hidden=(4, 4), most=20)])
+        for name, learner in LEARNERS.items():
+            model = PartialLabelRegressor(learner, random_state=0).fit(X, S)
+            save_model(model, folder / f"{name}.plr", extra={"a": 1})
     return folder
 
 

@@ -199,7 +199,7 @@ def test_benchmark_shows_the_rule_that_is_chosen(visit, benchmark, scheme):
     page = visit(benchmark, viewport={"width": 390, "height": 844}, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     for rule in ("truth", "last"):
-        page.get_by_label("Selection rule").select_option(rule)
+        page.get_by_role("combobox", name="Selection rule").select_option(rule)
         shown = page.locator(".by-rule:visible")
         assert shown.count() > 3
         assert {part.get_attribute("data-rule") for part in shown.all()} == {rule}

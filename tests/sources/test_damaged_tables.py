@@ -54,52 +54,63 @@ from plr.sources.folder import Folder
 from plr.columns.features import learn_features
 from plr.columns.candidates import read_candidates
 
-path, changes = Path(sys.argv[1]), int(sys.argv[2])
-whole = path.read_bytes()
-readers = [lambda path: read_file(path).table]
-if path.suffix == ".parquet":
-    readers.append(lambda path: pa.concat_tables(batch.table for batch in Folder.open(path).batches()))
-ends = {"read": 0, "refused": 0}
-for seed in range(changes):
-    draw, data = random.Random(seed), bytearray(whole)
-    for _ in range(draw.randint(1, 3)):
-        place = draw.randrange(8, len(data) - 8)
-        how = draw.randrange(3)
-        if how == 0:
-            data[place] ^= 1 << draw.randrange(8)
-        elif how == 1:
-            data[place : place + 4] = struct.pack("<i", draw.choice([2**31 - 1, -1, -(2**31), 10_000]))
-        else:
-            data[place : place + 4] = draw.randbytes(4)
-    path.write_bytes(data)
-    for read in readers:
-        print("change", seed, file=sys.stderr, flush=True)
-        try:
-            found = read(path)
-            learn_features(found, ["y"], path).apply(found, path)
-            if "y" in found.column_names:
-                read_candidates(found, ["y"], empty="drop")
-            found.to_pylist()
-            ends["read"] += 1
-        except PlrError as error:
-            assert "\\n" not in str(error), error
-            ends["refused"] += 1
-print(*ends.values())
+def attack(path, changes):
+    whole = path.read_bytes()
+    readers = [lambda path: read_file(path).table]
+    if path.suffix == ".parquet":
+        readers.append(lambda path: pa.concat_tables(batch.table for batch in Folder.open(path).batches()))
+    ends = {"read": 0, "refused": 0}
+    for seed in range(changes):
+        draw, data = random.Random(seed), bytearray(whole)
+        for _ in range(draw.randint(1, 3)):
+            place = draw.randrange(8, len(data) - 8)
+            how = draw.randrange(3)
+            if how == 0:
+                data[place] ^= 1 << draw.randrange(8)
+            elif how == 1:
+                data[place : place + 4] = struct.pack("<i", draw.choice([2**31 - 1, -1, -(2**31), 10_000]))
+            else:
+                data[place : place + 4] = draw.randbytes(4)
+        path.write_bytes(data)
+        for read in readers:
+            print(path.name, "change", seed, file=sys.stderr, flush=True)
+            try:
+                found = read(path)
+                learn_features(found, ["y"], path).apply(found, path)
+                if "y" in found.column_names:
+                    read_candidates(found, ["y"], empty="drop")
+                found.to_pylist()
+                ends["read"] += 1
+            except PlrError as error:
+                assert "\\n" not in str(error), error
+                ends["refused"] += 1
+    print(*ends.values())
+
+for path in sys.argv[2:]:
+    attack(Path(path), int(sys.argv[1]))
 """
+KINDS = ("arrow", "feather", "feather-lz4", "parquet", "parquet-plain")
 
 
-@pytest.mark.parametrize("changes", [50, pytest.param(1000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["arrow", "feather", "feather-lz4", "parquet", "parquet-plain"])
-def test_changed_bytes_are_read_or_refused(tmp_path, kind, changes):
-    path = tmp_path / f"t.{kind.partition('-')[0]}"
-    write(path, kind)
+@pytest.mark.parametrize(
+    ("changes", "kinds"),
+    [
+        pytest.param(50, KINDS, id="50"),
+        *(pytest.param(1000, [kind], id=f"1000-{kind}", marks=pytest.mark.slow) for kind in KINDS),
+    ],
+)
+def test_changed_bytes_are_read_or_refused(tmp_path, changes, kinds):
+    paths = [tmp_path / f"{kind}.{kind.partition('-')[0]}" for kind in kinds]
+    for path, kind in zip(paths, kinds, strict=True):
+        write(path, kind)
     done = subprocess.run(
-        [sys.executable, "-c", ATTACK, path, str(changes)], capture_output=True, text=True, timeout=600, check=False
+        [sys.executable, "-c", ATTACK, str(changes), *paths], capture_output=True, text=True, timeout=1800, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    read, refused = map(int, done.stdout.split())
-    assert read > changes / 20
-    assert refused > changes / 2
+    for kind, line in zip(kinds, done.stdout.splitlines(), strict=True):
+        read, refused = map(int, line.split())
+        assert read > changes / 20, kind
+        assert refused > changes / 2, kind
 
 
 def with_offset_outside(path):

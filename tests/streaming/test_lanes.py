@@ -99,7 +99,6 @@ def test_the_number_of_processes_does_not_matter_to_the_bit(copy, processes):
         assert training.scales == alone.scales
 
 
-@pytest.mark.kernel
 def test_it_learns(copy):
     training = reference(copy)
     assert training.losses[-1] < 0.15 * training.losses[0]

@@ -8,6 +8,7 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.utils.parallel import Parallel, delayed
 
 from plr._fields import require
@@ -117,11 +118,13 @@ class Forest:
                 max_features=looked_at,
                 random_state=int(random.integers(2**31 - 1)),
             )
-            tree.fit(X[drawn], target[drawn], sample_weight=of_row[of_row > 0] * weight[drawn])
+            tree.fit(X[drawn], target[drawn], sample_weight=of_row[of_row > 0] * weight[drawn], check_input=False)
             # By units, not rows: a row without weight has been seen where others of its group have.
             return tree.tree_, np.isin(units, kinds[times > 0])
 
-        return Parallel(n_jobs=threads, prefer="threads")(delayed(grow)(number) for number in range(trees))
+        # On few rows, scikit-learn's checks would take as long as the trees do.
+        with config_context(skip_parameter_validation=True):
+            return Parallel(n_jobs=threads, prefer="threads")(delayed(grow)(number) for number in range(trees))
 
 
 def _predict(

@@ -54,7 +54,7 @@ from plr.report.pages import render_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Content", "View", "gather", "write_report"]
+__all__ = ["Content", "View", "gather", "render_report", "write_report"]
 
 # How a verdict is shown: a symbol, words, and a class for its colour.
 _MARKS = {
@@ -174,7 +174,7 @@ def write_report(
         files[f"{name}.png"] = figures.to_png(figure)
     pictures = [(name, title, caption, *_for_page(svgs[name].decode(), name)) for name, title, caption, _ in drawn]
     # The page is the last: it stands for the whole.
-    files["index.html"] = _render(content, pictures).encode()
+    files["index.html"] = render_report(content, pictures).encode()
     return content, write_files(Path(out), files)
 
 
@@ -279,7 +279,7 @@ def _for_page(svg: str, name: str) -> tuple[str, str]:
     return head + body.replace(figures.INK, "currentColor"), width
 
 
-def _render(content: Content, pictures: list[tuple[str, str, str, str, str]]) -> str:
+def render_report(content: Content, pictures: list[tuple[str, str, str, str, str]]) -> str:
     """Return the page; a picture is a name, a title, a caption, an SVG and its natural width."""
     settings = content.protocol.settings().items()
     return render_page(
