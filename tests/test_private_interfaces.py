@@ -155,7 +155,7 @@ class TestLightGBM:
         X = np.column_stack([random.normal(size=200), random.integers(0, 5, 200)])
         data = lightgbm.Dataset(X, X[:, 0] + (X[:, 1] == 2), categorical_feature=[1])
         booster = lightgbm.train({"verbose": -1, "num_threads": 1}, data, 3)
-        files = "src/plr.persistence.boosters.py", "src/plr/persistence/boosters.py"
+        files = ("src/plr/persistence/boosters.py",)
         with relied_on("lightgbm", "The text of a booster", *files):
             trees = trees_of(booster.model_to_string())
             assert check_booster_text(trees) == 2

@@ -26,7 +26,7 @@ from plr.generation.mechanism import FalseLabels, GenerationTask, Mechanism, che
 from plr.generation.uniform import Uniform
 from plr.generation.units import Units
 
-__all__ = ["MECHANISMS", "SET_SIZES", "RandomState", "make_candidates", "recipe", "resolve_options"]
+__all__ = ["MECHANISMS", "SET_SIZES", "make_candidates", "recipe", "resolve_options"]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     "uniform": Uniform,

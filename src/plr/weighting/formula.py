@@ -155,8 +155,11 @@ def _fill_scores(
     for j in range(stop - start):
         value = sets.values[start + j]
         if formula.noise == STUDENT:
-            ratio = (prediction - value) / state[SCALE]
-            weights[at + j] = -0.5 * (formula.degrees + 1.0) * math.log(1.0 + ratio * ratio / formula.degrees)
+            # By vectors, though each holds one number: plain numbers may be rounded otherwise where arrays happen to
+            # lie close together.
+            ratio = splat(prediction - value) / splat(state[SCALE])
+            base = lane(splat(1.0) + ratio * ratio / splat(formula.degrees))
+            weights[at + j] = -0.5 * (formula.degrees + 1.0) * math.log(base)
         else:
             if formula.loss == CUSTOM:
                 cost = formula.value(prediction, value, formula.number)
