@@ -57,7 +57,7 @@ def as_param(page):
     return pytest.param(page, id=name, marks=[pytest.mark.slow] * (name in SLOW))
 
 
-@pytest.mark.parametrize("page", map(as_param, pages.all_pages()))
+@pytest.mark.parametrize("page", [*map(as_param, pages.all_pages())])
 def test_code_on_a_page_prints_what_the_page_shows(page, monkeypatch):
     # A page adds a mechanism of its own; what it adds is taken back.
     monkeypatch.setitem(MECHANISMS, "sign", None)

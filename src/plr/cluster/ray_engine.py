@@ -45,7 +45,7 @@ _SECONDS_BETWEEN_SAVES = 10.0
 
 
 class RayEngine:
-    """The engine for `plr.streaming.fit_folder` on a cluster that the process is connected to.
+    """The engine for `plr.streaming.folder_fit.fit_folder` on a cluster that the process is connected to.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A stack trained by batched tensor operations: runs wherever PyTorch does, and the fused kernel is checked by it.
 
 The formula, for tensors of shape (fits, rows, candidates) with a weighting and a loss of its own for each fit, is what
-`plr.weighting._formula` computes for one row, with equal priors and Student's t as the posterior's noise, but in
+`plr.weighting.formula` computes for one row, with equal priors and Student's t as the posterior's noise, but in
 float32: with a large beta2 the shares of candidates that are nearly equally far are off by some percent. Scores and
 losses are the ``torch_score`` and ``torch_value`` of the weightings and losses themselves.
 """
