@@ -47,6 +47,7 @@ pages = tool("pages")
 SLOW = {
     *(f"situations/{name}" for name in ("digits", "folding", "guesses", "joins", "units")),
     "guides/models",
+    "start",
     "guides/search",
 }
 

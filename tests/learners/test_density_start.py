@@ -69,6 +69,7 @@ def test_true_labels_stand_out(models):
     assert weights[given.S.offsets[:-1] + truth].mean() > 0.4
 
 
+@pytest.mark.slow
 def test_where_features_say_nothing_the_weights_are_the_priors():
     random = np.random.default_rng(0)
     y = random.uniform(size=300)
@@ -253,7 +254,11 @@ def test_hard_problems(name):
 
 
 @pytest.mark.parametrize(
-    "cv", [KFold(3), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)], ids=["once", "twice"]
+    "cv",
+    [
+        pytest.param(KFold(3), id="once"),
+        pytest.param(RepeatedKFold(n_splits=3, n_repeats=2, random_state=0), id="twice", marks=pytest.mark.slow),
+    ],
 )
 def test_folds_of_ones_own(cv):
     given, truth = problem(150)

@@ -195,6 +195,7 @@ class TestOwnFit:
             run_benchmark(replace(protocol, methods=("Own",)), tmp_path, workers=2)
 
 
+@pytest.mark.slow
 def test_two_runners_share_the_work(tiny, tmp_path, start_runner):
     # Long enough for both to be at work at the same time.
     protocol = replace(tiny, epochs=40, trials=3)

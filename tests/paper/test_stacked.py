@@ -101,6 +101,7 @@ def test_neighbours_change_nothing():
     np.testing.assert_allclose(together[-1].last, short.last, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_fused_kernel_equals_the_plain_engine():
     # Triton decides at import whether it interprets kernels, which needs no GPU.

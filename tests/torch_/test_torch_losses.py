@@ -299,6 +299,7 @@ class TestScale:
 class TestTorch:
     """What people do to a torch module."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("weighting", "loss"),
         [

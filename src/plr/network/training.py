@@ -210,6 +210,8 @@ def block_loss(
     of how probable it is that rows have their truth.
     """
     incomplete, use_fixed = may_miss(formula, state), use_fixed and sets.fixed.size > 0
+    # A plain 0 would be a type of its own, and everything that takes it compiled once more.
+    origin = np.int64(0)
     for r in range(rows):
         i = rows_at[r]
         importance = sample_weight[i] if sample_weight.size > 0 else 1.0
@@ -231,13 +233,13 @@ def block_loss(
         else:
             prediction = np.float64(outputs[first * STRIDE + r])
             value, slope, _, scale = row(
-                formula, incomplete, use_fixed, prediction, sets, start, stop, state, weights, 0
+                formula, incomplete, use_fixed, prediction, sets, start, stop, state, weights, origin
             )
             deltas[first * STRIDE + r] = factor * importance * slope
             if learn_scale:
-                spread = row_spread(formula, prediction, sets, start, stop, state, weights, 0)
+                spread = row_spread(formula, prediction, sets, start, stop, state, weights, origin)
                 totals[2] += importance * scale * spread
-                totals[3] += importance * (scale * row_total(weights, 0, stop - start) if incomplete else 1.0)
+                totals[3] += importance * (scale * row_total(weights, origin, stop - start) if incomplete else 1.0)
         totals[0] += importance * value
         totals[1] += importance
 
