@@ -211,7 +211,7 @@ def block_loss(
     """
     incomplete, use_fixed = may_miss(formula, state), use_fixed and sets.fixed.size > 0
     # A plain 0 would be a type of its own, and everything that takes it compiled once more.
-    origin = np.int64(0)
+    origin: int = np.int64(0)  # type: ignore[assignment]
     for r in range(rows):
         i = rows_at[r]
         importance = sample_weight[i] if sample_weight.size > 0 else 1.0
