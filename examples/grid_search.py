@@ -3,7 +3,7 @@
     python examples/grid_search.py
 
 One of the paper's data sets, each true label among four false ones. scikit-learn's GridSearchCV tries weightings, their
-parameters and one of the network's, and judges them by how likely held-out candidate sets are under the model, for
+parameters and one of the network's, and scores them by how likely held-out candidate sets are under the model, for
 which no true label is needed. There are two such scores:
 
 - `PartialLabelRegressor.score`, which takes the noise around predictions to be as wide as it was on training rows;

@@ -62,7 +62,7 @@ def main() -> None:
 
     learner = Module(network, learning_rate=3e-3, scheduler="cosine", epochs=15 if given.small else 30, device="cpu")
 
-    def judged(trained_on: str, target: object, weighting: str) -> Row:
+    def scored(trained_on: str, target: object, weighting: str) -> Row:
         model = PartialLabelRegressor(learner, weighting, random_state=given.seed).fit(X, target)
         return judge(trained_on, angles_test, model.predict(X_test), model.identify(X_test, S_test).value)
 
@@ -71,9 +71,9 @@ def main() -> None:
         "degrees",
         0.2,
         [
-            judged("true labels", angles, given.weighting),
-            judged(f"candidates, {given.weighting}", S, given.weighting),
-            judged("candidates, average (naive)", S, "average"),
+            scored("true labels", angles, given.weighting),
+            scored(f"candidates, {given.weighting}", S, given.weighting),
+            scored("candidates, average (naive)", S, "average"),
         ],
     )
 

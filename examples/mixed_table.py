@@ -115,7 +115,7 @@ def main() -> None:
     def none(weighting: str) -> PartialLabelRegressor:
         return PartialLabelRegressor("boosting", weighting, random_state=given.seed)
 
-    def judged(trained_on: str, model: Any) -> Row:
+    def scored(trained_on: str, model: Any) -> Row:
         return judge(trained_on, rent_test, model.predict(X_test), identified(model, X_test, S_test).value)
 
     print(f"{X.head(3).to_string(index=False)}\n")
@@ -131,9 +131,9 @@ def main() -> None:
             "euros",
             float(np.mean(1 / S_test.sizes)),
             [
-                judged("true labels", fitted(way("posterior"), X, rent, flats["building"])),
-                judged("candidates, posterior", model),
-                judged("candidates, average (naive)", fitted(way("average"), X, S, flats["building"])),
+                scored("true labels", fitted(way("posterior"), X, rent, flats["building"])),
+                scored("candidates, posterior", model),
+                scored("candidates, average (naive)", fitted(way("average"), X, S, flats["building"])),
             ],
         )
         print()

@@ -68,7 +68,7 @@ def main() -> None:
     def scaled(sets: CandidateSets) -> CandidateSets:
         return CandidateSets((sets.values - centre) / scale, sets.offsets)
 
-    def judged(trained_on: str, target: CandidateSets, criterion: CandidateLoss) -> Row:
+    def scored(trained_on: str, target: CandidateSets, criterion: CandidateLoss) -> Row:
         net = train(PartialLabelDataset(X, scaled(target)), criterion, 20 if given.small else 40, given.seed)
         prediction = net(X_test).detach()
         shares = criterion.weights(prediction, *pad(scaled(S_test)))
@@ -80,11 +80,11 @@ def main() -> None:
         "label units",
         float(np.mean(1 / S_test.sizes)),
         [
-            judged("true labels", CandidateSets.from_labels(y), PosteriorLoss()),
-            judged("candidates, PosteriorLoss", S, PosteriorLoss()),
-            judged("candidates, ProgressiveLoss", S, ProgressiveLoss(beta2=1.0)),
-            judged("candidates, IdentificationLoss", S, IdentificationLoss()),
-            judged("candidates, AverageLoss (naive)", S, AverageLoss()),
+            scored("true labels", CandidateSets.from_labels(y), PosteriorLoss()),
+            scored("candidates, PosteriorLoss", S, PosteriorLoss()),
+            scored("candidates, ProgressiveLoss", S, ProgressiveLoss(beta2=1.0)),
+            scored("candidates, IdentificationLoss", S, IdentificationLoss()),
+            scored("candidates, AverageLoss (naive)", S, AverageLoss()),
         ],
     )
 

@@ -141,7 +141,7 @@ def main() -> None:
         ),
     }
 
-    def judged(name: str, trained_on: str, target: object, weighting: str = "posterior") -> Row:
+    def scored(name: str, trained_on: str, target: object, weighting: str = "posterior") -> Row:
         model = PartialLabelRegressor(learners[name], weighting, random_state=given.seed).fit(texts, target)
         found = model.identify(texts_test, S_test)
         return judge(trained_on, truth_test, model.predict(texts_test), found.value)
@@ -153,9 +153,9 @@ def main() -> None:
             "logarithm",
             0.2,
             [
-                judged(name, "true labels", truth),
-                judged(name, "candidates, posterior", S),
-                judged(name, "candidates, average (naive)", S, "average"),
+                scored(name, "true labels", truth),
+                scored(name, "candidates, posterior", S),
+                scored(name, "candidates, average (naive)", S, "average"),
             ],
         )
         print()

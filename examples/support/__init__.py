@@ -1,4 +1,4 @@
-"""What the examples share: their options, how models are judged, and the table they print."""
+"""What the examples share: their options, how models are scored, and the table they print."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class FrontEnd:
 
     @contextmanager
     def working(self, what: str) -> Iterator[Callable[[int, int, float], None]]:  # noqa: ARG002
-        """Show that something is going on; give what is told ``(done, in all, loss)``."""
+        """Show that something is going on; give a callback for ``(done, in all, loss)``."""
         yield lambda *_: None
 
     def option(self, name: str, value: object = None) -> str:

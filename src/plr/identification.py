@@ -58,8 +58,8 @@ class Identification:
 
     def __repr__(self) -> str:
         sure = float(np.mean(self.probability > 0.95)) if len(self.probability) else 0.0
-        told = ", but the data cannot tell" if self.caution else ""
-        return f"Identification({len(self.index)} rows, {sure:.0%} of them above 0.95 sure{told})"
+        caution = ", but the data cannot tell" if self.caution else ""
+        return f"Identification({len(self.index)} rows, {sure:.0%} of them above 0.95 sure{caution})"
 
 
 def identification(

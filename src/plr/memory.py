@@ -46,9 +46,9 @@ def _kilobytes(path: Path, name: str) -> int | None:
     return None
 
 
-def _left_by_groups(told: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
+def _left_by_groups(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
     """Give what each group leaves, those around it as well; the second version of groups, or the first."""
-    for line in _text(told).splitlines():
+    for line in _text(groups).splitlines():
         _, kinds, inside = line.split(":", 2)
         if kinds == "":
             yield from _left(root, inside, "memory.max", "memory.current", "inactive_file")
@@ -59,7 +59,7 @@ def _left_by_groups(told: Path = Path("/proc/self/cgroup"), root: Path = Path("/
 
 def _left(root: Path, inside: str, limit: str, used: str, reclaimed: str) -> Iterator[int]:
     group = root / inside.strip("/")
-    # In a container, a group is often seen under another path than the one that is told.
+    # In a container, a group is often seen under another path than the one listed there.
     for place in dict.fromkeys((group, *group.parents)):
         if root not in (place, *place.parents):
             return

@@ -33,7 +33,7 @@ MOST_KEPT = 1_000_000
 
 _BINS = 10
 
-NEVER_AMONG = "cannot be judged: the truth is never among the candidates"
+NEVER_AMONG = "cannot be scored: the truth is never among the candidates"
 
 # Relative to the largest truth: values this near are the same number, computed in two ways.
 _SAME = 1e-9
@@ -137,7 +137,7 @@ class CoverageMetrics:
 class ChoiceMetrics:
     """How often the likeliest candidate is the true one, and the calibration of its probability.
 
-    Only rows whose truth is among their candidates are judged.
+    Only rows whose truth is among their candidates are scored.
 
     Parameters
     ----------
@@ -190,16 +190,16 @@ class ChoiceMetrics:
         sizes = np.diff(offsets)
         weight = np.ones(len(y)) if weight is None else weight
         is_true = true_candidates(values, offsets, y, self._precision)
-        judged = np.logical_or.reduceat(is_true, offsets[:-1])
-        if given is not None and judged.any():
+        scored = np.logical_or.reduceat(is_true, offsets[:-1])
+        if given is not None and scored.any():
             # The truth may be among those that were left out, and then the choice is wrong.
-            judged |= given > sizes
-        ambiguous = several & judged
+            scored |= given > sizes
+        ambiguous = several & scored
         right = is_true[likeliest]
-        share = np.repeat(weight * judged, sizes)
+        share = np.repeat(weight * scored, sizes)
         bins = np.minimum((probabilities * _BINS).astype(np.int64), _BINS - 1)
-        self._counts += [weight.sum(), weight @ several, weight @ judged, weight @ ambiguous]
-        self._right += [weight @ (right & judged), weight @ (right & ambiguous)]
+        self._counts += [weight.sum(), weight @ several, weight @ scored, weight @ ambiguous]
+        self._right += [weight @ (right & scored), weight @ (right & ambiguous)]
         self._chance += float(weight[ambiguous] @ (1.0 / (sizes if given is None else given)[ambiguous]))
         self._expected += float(weight[ambiguous] @ probabilities[likeliest][ambiguous])
         parts = (share, share * probabilities, share * is_true)
@@ -207,20 +207,20 @@ class ChoiceMetrics:
 
     def figures(self) -> dict[str, Any]:
         """Return the figures, as plain values."""
-        rows, several, judged, ambiguous = (round(float(count)) for count in self._counts)
+        rows, several, scored, ambiguous = (round(float(count)) for count in self._counts)
         _, _, among, among_several = map(float, self._counts)
         counts, said, came = self._bins
         filled = counts > 0
         return {
             "rows": rows,
             "rows_with_several": several,
-            "rows_with_truth_among_candidates": judged,
-            "rows_judged_with_several": ambiguous,
-            "accuracy": float(self._right[0] / among) if judged else None,
+            "rows_with_truth_among_candidates": scored,
+            "rows_scored_with_several": ambiguous,
+            "accuracy": float(self._right[0] / among) if scored else None,
             "accuracy_with_several": float(self._right[1] / among_several) if ambiguous else None,
             "by_chance_with_several": self._chance / among_several if ambiguous else None,
             "expected_with_several": self._expected / among_several if ambiguous else None,
-            "calibration_error": float(np.abs(said - came).sum() / counts.sum()) if judged else None,
+            "calibration_error": float(np.abs(said - came).sum() / counts.sum()) if scored else None,
             "calibration": [
                 {"candidates": round(float(count)), "said": float(one / count), "true": float(other / count)}
                 for count, one, other in zip(counts[filled], said[filled], came[filled], strict=True)

@@ -185,7 +185,7 @@ def test_evaluate_where_the_truth_is_never_among_the_candidates(run, model, tmp_
     away = pa.array(table["truth"].to_numpy() + np.pi)
     write_table(table.set_column(table.column_names.index("truth"), "truth", away), tmp_path / "t.parquet")
     out, _ = run("evaluate", model, tmp_path / "t.parquet", "--truth", "truth")
-    assert "choices cannot be judged: the truth is never among the candidates" in out
+    assert "choices cannot be scored: the truth is never among the candidates" in out
     assert "chosen" not in out
     assert "probabilities" not in out
 
@@ -280,7 +280,7 @@ def test_errors_and_choices_by_hand():
     assert choice["by_chance_with_several"] == 0.5
     assert choice["rows_with_truth_among_candidates"] == 2
     assert choice["calibration_error"] == pytest.approx((0.5 + 0.5) / 4)
-    assert (choice["rows"], choice["rows_with_several"], choice["rows_judged_with_several"]) == (3, 2, 2)
+    assert (choice["rows"], choice["rows_with_several"], choice["rows_scored_with_several"]) == (3, 2, 2)
     never = choices_of(np.array([1.4, 3.4, 9.0]))
     assert never["rows_with_truth_among_candidates"] == 0
     assert never["accuracy"] is never["accuracy_with_several"] is never["calibration_error"] is None

@@ -66,13 +66,13 @@ def test_training_rows_are_judged_out_of_fold(run, folder):
     truth = read_table(folder / "train.parquet")["truth"].to_numpy()
     there = ~np.isnan(truth)
     unseen = load_model(model).regressor._out_of_fold
-    assert found["rows"] == found["rows_trained_on"] == found["rows_judged_out_of_fold"] == there.sum()
+    assert found["rows"] == found["rows_trained_on"] == found["rows_scored_out_of_fold"] == there.sum()
     assert found["mse"] == pytest.approx(np.mean((unseen - truth)[there] ** 2))
     table = read_table(folder / "train.parquet")
     by_the_model = load_model(model).predict(pa.table({"x": table["x"], "kind": table["kind"]}))
     assert found["mse"] > 1.5 * np.mean((by_the_model - truth)[there] ** 2)
     assert (
-        "all of them were trained on, and judged by models that had not seen them"
+        "all of them were trained on, and scored by models that had not seen them"
         in (run("evaluate", model, "train.parquet", "--truth", "truth")[0])
     )
 
@@ -83,7 +83,7 @@ def test_order_subset_and_format_do_not_matter(run, folder, tmp_path, name):
     every = read_table(folder / "all.parquet")
     whole = evaluate(run, model, "all.parquet")
     assert whole["rows_trained_on"] == int(every.slice(0, TRAINED)["truth"].is_valid().to_numpy().sum())
-    assert whole["rows_judged_out_of_fold"] == whole["rows_trained_on"]
+    assert whole["rows_scored_out_of_fold"] == whole["rows_trained_on"]
     shuffled = every.take(pa.array(np.random.default_rng(1).permutation(ROWS)))
     write_table(shuffled, tmp_path / "shuffled.csv")
     again = evaluate(run, model, tmp_path / "shuffled.csv")
@@ -133,7 +133,7 @@ def test_where_nothing_was_predicted_out_of_fold_the_figures_are_said_to_flatter
     model = fit(run, folder, "linear", *without)
     found = evaluate(run, model, "all.parquet")
     assert found["rows_trained_on"] > 0
-    assert found["rows_judged_out_of_fold"] == 0
+    assert found["rows_scored_out_of_fold"] == 0
     out, err = run("evaluate", model, "all.parquet", "--truth", "truth")
     assert f"{found['rows_trained_on']} of them were trained on" in out
     assert "these figures flatter it" in out

@@ -80,7 +80,7 @@ class TestParameters:
             ({"validation_fraction": 1e-6}, "validation_fraction=1e-06 of 600 rows leaves nothing"),
             ({"monitor": "los"}, "did you mean 'loss'"),
             ({"patience": 0}, "patience must be at least 1"),
-            ({"patience": 5}, "patience needs rows to judge rounds by"),
+            ({"patience": 5}, "patience needs validation rows"),
             ({"monotone": 1}, "monotone must be a sequence or a mapping of columns, got 1"),
             ({"monotone": "up"}, "monotone must be a sequence or a mapping of columns, got 'up'"),
             ({"monotone": (1, 0)}, "monotone has 2 entries for 3 columns"),

@@ -135,13 +135,13 @@ def test_facts_by_hand():
 
 def test_only_rows_with_the_truth_among_the_candidates_are_judged(content):
     checks = find_facts(hand_made(truth=np.array([1.0, 7.3, 4.0])), None, new=True)["checks"]
-    assert (checks["rows"], checks["judged"], checks["several"], checks["right"]) == (3, 2, 1, 1.0)
+    assert (checks["rows"], checks["scored"], checks["several"], checks["right"]) == (3, 2, 1, 1.0)
     assert checks["calibration_error"] == pytest.approx((0.02 + 0.02 + 0.0) / 3)
     rows = hand_made(truth=np.array([1.3, 7.3, np.nan]))
     checks = find_facts(rows, None, new=True)["checks"]
-    assert (checks["rows"], checks["judged"], checks["right"], checks["calibration_error"]) == (2, 0, None, None)
+    assert (checks["rows"], checks["scored"], checks["right"], checks["calibration_error"]) == (2, 0, None, None)
     page = render_model_page(dataclasses.replace(content, rows=rows))
-    assert page.count("cannot be judged: the truth is never among the candidates") == 2
+    assert page.count("cannot be scored: the truth is never among the candidates") == 2
     assert "Measured accuracy" not in page
     assert "share that is true" not in page
 

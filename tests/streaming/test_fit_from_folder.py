@@ -18,53 +18,53 @@ NETWORK = MLP(hidden=(32, 32), epochs=40, batch_size=128)
 
 
 @pytest.fixture(scope="module")
-def judged(rows, mixed):
+def held_out(rows, mixed):
     """Return new rows, and their true labels with noise."""
     table, S, y = rows(3_000, seed=9)
     X, _ = mixed[0].features.apply(table, "table")
     return X, S, y
 
 
-def error(model, judged):
-    return float(np.mean((model.predict(judged[0]) - judged[2]) ** 2))
+def error(model, held_out):
+    return float(np.mean((model.predict(held_out[0]) - held_out[2]) ** 2))
 
 
 @pytest.mark.parametrize("start", [None, pytest.param("density", marks=pytest.mark.slow)])
-def test_a_network_is_as_good_as_in_memory(mixed, judged, tmp_path, start):
+def test_a_network_is_as_good_as_in_memory(mixed, held_out, tmp_path, start):
     reading, X, S, _ = mixed
     found = fit_folder(PartialLabelRegressor(NETWORK, start=start, random_state=0), reading, tmp_path / "scratch")
     in_memory = PartialLabelRegressor(NETWORK, random_state=0).fit(X, S)
-    assert error(found.model, judged) < 1.1 * error(in_memory, judged)
+    assert error(found.model, held_out) < 1.1 * error(in_memory, held_out)
     assert not list(tmp_path.iterdir())
     assert (found.held, found.sample, found.survey.rows) == (600, 5_400, 6_000)
     # Noise and intervals come from rows that were held out.
-    deviation = np.sqrt(error(found.model, judged))
+    deviation = np.sqrt(error(found.model, held_out))
     assert 0.3 * deviation < found.model.noise_scale_ < 1.2 * deviation
-    low, high = found.model.predict_interval(judged[0], 0.9).T
-    assert 0.86 < np.mean((low <= judged[2]) & (judged[2] <= high)) < 0.96
-    identified = found.model.identify(judged[0], judged[1])
-    assert np.mean(np.abs(identified.value - judged[2]) < 1e-9) > 0.9
+    low, high = found.model.predict_interval(held_out[0], 0.9).T
+    assert 0.86 < np.mean((low <= held_out[2]) & (held_out[2] <= high)) < 0.96
+    identified = found.model.identify(held_out[0], held_out[1])
+    assert np.mean(np.abs(identified.value - held_out[2]) < 1e-9) > 0.9
     with pytest.raises(NotFittedError, match="training rows are not kept"):
         found.model.identify()
 
 
-def test_a_linear_model_is_that_of_all_rows(mixed, judged, tmp_path):
+def test_a_linear_model_is_that_of_all_rows(mixed, held_out, tmp_path):
     reading, X, S, _ = mixed
     for learner in (Linear(), Linear(alpha=0.01)):
         found = fit_folder(PartialLabelRegressor(learner, random_state=0), reading, tmp_path / "scratch").model
         in_memory = PartialLabelRegressor(learner, random_state=0).fit(X, S)
-        gap = np.abs(found.predict(judged[0]) - in_memory.predict(judged[0])).mean()
+        gap = np.abs(found.predict(held_out[0]) - in_memory.predict(held_out[0])).mean()
         assert gap < 0.05
-        assert error(found, judged) < 1.05 * error(in_memory, judged)
+        assert error(found, held_out) < 1.05 * error(in_memory, held_out)
 
 
-def test_a_file_of_the_model_predicts_the_same(mixed, judged, tmp_path):
+def test_a_file_of_the_model_predicts_the_same(mixed, held_out, tmp_path):
     reading = mixed[0]
     found = fit_folder(PartialLabelRegressor(Linear(), random_state=0), reading, tmp_path / "scratch").model
     save_model(found, tmp_path / "model.plr")
     loaded = load_model(tmp_path / "model.plr")
-    assert (loaded.predict(judged[0]) == found.predict(judged[0])).all()
-    assert (loaded.predict_interval(judged[0]) == found.predict_interval(judged[0])).all()
+    assert (loaded.predict(held_out[0]) == found.predict(held_out[0])).all()
+    assert (loaded.predict_interval(held_out[0]) == found.predict_interval(held_out[0])).all()
 
 
 def test_priors_weights_and_missing_truths_are_heeded(rows, folder_of, reading_of, tmp_path):
@@ -98,10 +98,10 @@ def test_the_best_epoch_is_chosen_without_labels(mixed, tmp_path):
 
 
 @pytest.mark.parametrize("stage", ["Looking through all rows", "Writing a shuffled copy", "Training"])
-def test_a_fit_that_was_stopped_goes_on(mixed, judged, tmp_path, stage):
+def test_a_fit_that_was_stopped_goes_on(mixed, held_out, tmp_path, stage):
     reading = mixed[0]
     model = PartialLabelRegressor(MLP(epochs=5, batch_size=64), random_state=0)
-    whole = fit_folder(model, reading, tmp_path / "whole").model.predict(judged[0])
+    whole = fit_folder(model, reading, tmp_path / "whole").model.predict(held_out[0])
 
     class Stop:
         def __init__(self, what):
@@ -124,7 +124,7 @@ def test_a_fit_that_was_stopped_goes_on(mixed, judged, tmp_path, stage):
     assert (tmp_path / "broken").is_dir()
     if stage == "Training":
         assert (tmp_path / "broken" / "progress.npz").exists()
-    assert (fit_folder(again, reading, tmp_path / "broken").model.predict(judged[0]) == whole).all()
+    assert (fit_folder(again, reading, tmp_path / "broken").model.predict(held_out[0]) == whole).all()
     assert not (tmp_path / "broken").exists()
 
 
@@ -184,8 +184,8 @@ def test_a_module_is_trained_on_the_same_rows(rows, folder_of, reading_of, mixed
     found = fit_folder(PartialLabelRegressor(learner, random_state=0), reading, tmp_path / "scratch2").model
     in_memory = PartialLabelRegressor(learner, random_state=0).fit(X, S)
     assert np.mean((found.predict(X) - y) ** 2) < 1.5 * np.mean((in_memory.predict(X) - y) ** 2)
-    judged = Module(make, epochs=3, validation_fraction=0.1, monitor="evidence", device="cpu")
-    model = fit_folder(PartialLabelRegressor(judged, random_state=0), reading, tmp_path / "scratch3").model
+    held_out = Module(make, epochs=3, validation_fraction=0.1, monitor="evidence", device="cpu")
+    model = fit_folder(PartialLabelRegressor(held_out, random_state=0), reading, tmp_path / "scratch3").model
     assert len(model.model_.report.validation) == 3
 
 

@@ -102,7 +102,7 @@ def test_a_model_that_was_saved_takes_frames_as_they_are(model, table, tmp_path)
     ends = back.predict_interval(new, 0.9)
     assert ends.shape == (3, 2)
     assert (ends[:, 0] < ends[:, 1]).all()
-    assert back.evaluate(table)["rows_judged_out_of_fold"] == ROWS
+    assert back.evaluate(table)["rows_scored_out_of_fold"] == ROWS
 
 
 def test_the_page_in_a_file_is_kept_when_the_model_is_saved_again(model, tmp_path):

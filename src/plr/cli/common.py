@@ -121,14 +121,14 @@ TERMINAL = Terminal()
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Show each warning once, as a note of one line."""
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
         if not issubclass(category, PlrWarning):
             text = f"{_library(filename)} warns: {text}"
-        if text not in told:
-            told.add(text)
+        if text not in shown:
+            shown.add(text)
             TERMINAL.note(f"Note: {text}")
 
     with warnings.catch_warnings():
@@ -200,12 +200,12 @@ def load(path: Path, trusted: str | None = None, module: str | None = None) -> t
     try:
         found, manifest = read_model(path, trusted=types, module=code)
     except ModelFileError as error:
-        told = _where_code_is(path) if module is None else None
-        if told is None:
+        location = _where_code_is(path) if module is None else None
+        if location is None:
             raise
         raise ModelFileError(
             f"{path} holds the weights of a torch module and not its code; say where that is, as in training: "
-            f"--module {told}"
+            f"--module {location}"
         ) from error
     model = found if isinstance(found, TableModel) else TableModel(found)
     model.path = path
@@ -218,8 +218,8 @@ def _where_code_is(path: Path) -> str | None:
 
     written = (read_manifest(path).get("extra") or {}).get("table")
     options = written.get("options") if isinstance(written, dict) else None
-    told = options.get("module") if isinstance(options, dict) else None
-    return told if isinstance(told, str) and told.isprintable() and len(told) <= _LONGEST_NAME else None
+    name = options.get("module") if isinstance(options, dict) else None
+    return name if isinstance(name, str) and name.isprintable() and len(name) <= _LONGEST_NAME else None
 
 
 def tell_written(done: Done, what: str, more: str = "") -> None:

@@ -62,10 +62,10 @@ def _trained_on_in_words(found: dict[str, Any]) -> list[str]:
         return []
     whom = "all of them" if trained == rows else f"{trained} of them"
     was = "were" if trained > 1 else "was"
-    if found["rows_judged_out_of_fold"]:
-        return [f"{whom} {was} trained on, and judged by models that had not seen them (out of fold)"]
+    if found["rows_scored_out_of_fold"]:
+        return [f"{whom} {was} trained on, and scored by models that had not seen them (out of fold)"]
     return [
-        f"{whom} {was} trained on, and judged by the model that has seen them, so these figures flatter it; evaluate "
+        f"{whom} {was} trained on, and scored by the model that has seen them, so these figures flatter it; evaluate "
         "it on other rows"
     ]
 
@@ -96,17 +96,17 @@ def _in_words(found: dict[str, Any]) -> list[str]:
         choice = found["identification"]
         if not choice["rows_with_truth_among_candidates"]:
             return [*lines, f"choices {NEVER_AMONG}"]
-        if choice["rows_judged_with_several"]:
+        if choice["rows_scored_with_several"]:
             lines.append(
                 f"true candidate chosen in {choice['accuracy_with_several']:.1%} of "
-                f"{choice['rows_judged_with_several']} rows with several "
+                f"{choice['rows_scored_with_several']} rows with several "
                 f"(by chance {choice['by_chance_with_several']:.1%})"
             )
         lines.append(
             f"probabilities are off by {choice['calibration_error']:.3f} on average (expected calibration error)"
         )
-        if choice["rows_judged_with_several"] and is_overconfident(
-            choice["expected_with_several"], choice["accuracy_with_several"], choice["rows_judged_with_several"]
+        if choice["rows_scored_with_several"] and is_overconfident(
+            choice["expected_with_several"], choice["accuracy_with_several"], choice["rows_scored_with_several"]
         ):
             lines.append(
                 f"the probabilities promise {choice['expected_with_several']:.1%} right choices, far more than there "
@@ -114,5 +114,5 @@ def _in_words(found: dict[str, Any]) -> list[str]:
             )
         lacking = choice["rows"] - choice["rows_with_truth_among_candidates"]
         if lacking:
-            lines.append(f"{lacking} rows are not judged so: their truth is not among the candidates")
+            lines.append(f"{lacking} rows are not counted: their truth is not among the candidates")
     return lines

@@ -142,7 +142,7 @@ def fit_command(
 ) -> None:
     """Train a model on a table in which each row has several candidates, one of them true.
 
-    Numbers, dates, categories and missing values are understood; what was done with each column is told.
+    Numbers, dates, categories and missing values are understood; what was done with each column is shown.
 
     Example: plr fit readings.csv --target value -o model.plr --identified answers.csv
     """

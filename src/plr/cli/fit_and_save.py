@@ -177,7 +177,7 @@ def _connected(engine: str, workers: int, address: str | None) -> Iterator[Engin
 
 
 def _scratch_folder(scratch: Path | None, out: Path) -> Path:
-    """Return the folder for what training leaves on the disk until it is over: beside the model, unless told."""
+    """Return the folder for what training leaves on the disk until it is over: beside the model by default."""
     # Workers of a cluster are in folders of their own.
     whole = Path(os.path.abspath(out))
     if scratch is None:

@@ -98,7 +98,7 @@ def short_name(named: str) -> str:
 
 
 def try_module(module: Any, named: str, features: int, device: str = "auto") -> None:
-    """Make the module and give it two rows of zeros: what is wrong with it is told before anything is trained."""
+    """Make the module and give it two rows of zeros: errors in it are reported before anything is trained."""
     import torch
 
     from plr.learners.module.factories import check_trainable, exclusive, make_module
@@ -128,21 +128,21 @@ def check_numbers(source: object, features: Features, X: pa.Table | None) -> Non
         gaps = [column.name for column in others if np.isnan([np.asarray(X[name]) for name in column.features]).any()]
     if not categories and not gaps:
         return
-    told = [
+    unfit = [
         f"{listed(list(map(repr, names)))} {'have' if len(names) > 1 else 'has'} {what}"
         for names, what in ((categories, "categories"), (gaps, "gaps"))
         if names
     ]
     raise FeatureError(
-        f"{source}: --learner module takes numbers alone, but {' and '.join(told)}; leave out what it cannot "
+        f"{source}: --learner module takes numbers alone, but {' and '.join(unfit)}; leave out what it cannot "
         f"take with --ignore {','.join([*categories, *gaps])}, or use --learner mlp."
     )
 
 
 def _last_line(error: BaseException) -> str:
-    told = traceback.format_exception_only(type(error), error)
+    lines = traceback.format_exception_only(type(error), error)
     # Notes follow the message.
-    kept = [line for line in told if line.strip() not in getattr(error, "__notes__", ())]
+    kept = [line for line in lines if line.strip() not in getattr(error, "__notes__", ())]
     return " ".join([kept[-1].strip().rstrip(".") + ".", *getattr(error, "__notes__", ())])
 
 

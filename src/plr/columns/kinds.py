@@ -152,7 +152,7 @@ def what_is(name: str, cells: Any) -> Column:
 
 
 def settled(column: Column, cells: Any) -> Column:
-    """Return a column that says how its texts are written, told from some of its cells where training did not tell.
+    """Return a column that says how its texts are written, inferred from its cells where training did not record it.
 
     >>> settled(Column("size", "number", ("size",)), pa.chunked_array([["1,250", "980"]])).form
     'thousands'

@@ -113,7 +113,7 @@ class Boosting(Learner):
         Share of the rows set aside to choose the best round by. None keeps all trees, unless ``fit`` is given
         validation rows.
     monitor : {"loss", "evidence"}, default="loss"
-        What the best round is judged by on validation rows: the rule's own loss on their candidates (with plain labels
+        How rounds are scored on validation rows: the rule's own loss on their candidates (with plain labels
         as validation target, on the labels), or the likelihood of their candidates under a noise model.
     patience : int, optional
         Stop after so many rounds without a better one; those of the warm-up do not count.
@@ -195,9 +195,7 @@ class Boosting(Learner):
             task = take_rows(task, np.flatnonzero(task.sample_weight))
         task = set_rows_aside(task, self.validation_fraction)
         if task.validation is None and patience is not None:
-            raise ParameterError(
-                "patience needs rows to judge rounds by: set validation_fraction, or give validation to fit."
-            )
+            raise ParameterError("patience needs validation rows: set validation_fraction, or give validation to fit.")
         settings = self._settings(task, categorical)
         prepared = task.preprocess(scale_target=self.scale_target)
         target, sets = prepared.target, prepared.sets
@@ -319,7 +317,7 @@ def _grow(
 ) -> tuple[int, Report]:
     """Grow at most so many trees, and return how many to keep and how it went.
 
-    Patience begins with the first tree after the ``first`` ones, which are not grown on what they are judged by.
+    Patience begins with the first tree after the ``first`` ones, which are grown on another objective.
     """
     losses: list[float] = []
     scales: list[float] = []

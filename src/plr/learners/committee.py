@@ -132,7 +132,7 @@ class FittedCommittee(Fitted):
 class Committee(Learner):
     """A Gaussian process and boosted trees: what ``auto`` stands for.
 
-    The Gaussian process finds out which candidates agree with a smooth function, by draws in which no row judges
+    The Gaussian process finds out which candidates agree with a smooth function, by draws in which no row weighs
     itself (`GaussianProcess`). Boosted trees, which find steps and interactions, are then fitted out of fold in a few
     rounds (`Refit`), beginning with its weights and keeping them as a prior. The prediction is the mean of the two; on
     plain labels, a mean whose shares are chosen out of fold.

@@ -75,7 +75,7 @@ class MLP(Learner):
         Share of the rows set aside to choose the best epoch by. None keeps the last epoch, unless ``fit`` is given
         validation rows.
     monitor : {"loss", "evidence"}, default="loss"
-        What the best epoch is judged by on validation rows: the rule's own loss on their candidates (with plain labels
+        How epochs are scored on validation rows: the rule's own loss on their candidates (with plain labels
         as validation target, on the labels), or the likelihood of their candidates under a noise model.
     patience : int, optional
         Stop after so many epochs without a better one.
@@ -149,9 +149,7 @@ class MLP(Learner):
         )
         validation = None
         if task.validation is None and self.patience is not None:
-            raise ParameterError(
-                "patience needs rows to judge epochs by: set validation_fraction, or give validation to fit."
-            )
+            raise ParameterError("patience needs validation rows: set validation_fraction, or give validation to fit.")
         if task.validation is not None:
             rows, sets = task.validation
             validation = Validation(

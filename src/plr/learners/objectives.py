@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 MONITORS = ("loss", "evidence")
-"""What rows can be judged by: the rule's own loss, or the likelihood of their candidates under a noise model."""
+"""How validation rows are scored: the rule's own loss, or the likelihood of their candidates under a noise model."""
 
 # How near the best constant the first score has to be, in standard deviations of the labels; the trees do the rest.
 _NEAR = 1e-6
@@ -187,7 +187,7 @@ class Metric:
         log_q: Floats = NOTHING,
     ) -> None:
         self._S, self._weight, self._monitor, self._log_q = S, weight, monitor, log_q
-        # The common score judges every method by the same noise, whatever the method itself assumes.
+        # The common score assumes the same noise for every method, whatever the method itself assumes.
         by_noise = monitor == "evidence" and not rule.learns_scale
         self._rule = Rule(Posterior(), Squared()) if by_noise else rule
         self._state = self._rule.initial_state(scale)
@@ -408,11 +408,11 @@ class LibraryObjective:
         if S is None and weight is None:
             weight = self._core.weight
         log_q = NOTHING if self._false_labels is None else self._false_labels.log(sets.values)
-        judge = Metric(sets, self._core.rule, by, label_scale(sets, weight), weight, log_q)
+        metric = Metric(sets, self._core.rule, by, label_scale(sets, weight), weight, log_q)
         name = "negative_evidence" if by == "evidence" else "loss"
 
         def evaluate(first: Any, second: Any) -> tuple[Any, ...]:
-            return name, judge.score(_prediction(first, second, len(sets))), *self._after_score
+            return name, metric.score(_prediction(first, second, len(sets))), *self._after_score
 
         return evaluate
 

@@ -112,7 +112,7 @@ class SampledStart(Start):
         task = replace(task, start=DensityStart.for_draws(len(task.S)).weights(task, cv))
         if task.groups is None:
             return process.fit(task).weights
-        # The other rows of a group would speak for each other, so each group is judged by the noise around predictions
+        # The other rows of a group would speak for each other, so each group is weighed by the noise around predictions
         # without it.
         prediction = out_of_fold(process, task, cv)
         noise = fit_noise(prediction, task.S, None, task.sample_weight, false_labels=task.false_labels)

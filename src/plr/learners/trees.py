@@ -91,7 +91,7 @@ _NAMED_HERE = {
 }
 _REFUSED = {
     "objective": "the weighting and the loss are the objective",
-    "metric": "monitor says what rounds are judged by",
+    "metric": "monitor says how rounds are scored",
     "num_class": "a model for candidate sets has one output",
     "boosting": "candidates are weighed around the sum of all trees, which other kinds change afterwards",
 }

@@ -91,7 +91,7 @@ class NetworkSettings:
 
 @dataclass(frozen=True)
 class Validation:
-    """Rows to judge epochs by, and how: by the method's own loss, by evidence (label-free) and by true labels.
+    """Validation rows and how they score epochs: by the method's own loss, by evidence (label-free) and by true labels.
 
     ``sets`` is what the own loss is taken on; ``candidates``, where it differs, what the evidence is taken on.
     ``log_q`` has the log density of false labels at each candidate of ``sets``, where it is not uniform.
@@ -294,7 +294,7 @@ def make_memory(
 def _make_monitor(
     validation: Validation | None, parameters: Array, rule: Rule, settings: NetworkSettings, columns: int
 ) -> Monitor:
-    # The common score judges every method by the same noise, whatever the method itself assumes.
+    # The common score assumes the same noise for every method, whatever the method itself assumes.
     noise = rule if rule.learns_scale else Rule(Posterior(), Squared())
     state = noise.initial_state(settings.initial_scale)
     wanted = np.zeros(RULES, dtype=np.bool_)

@@ -70,7 +70,7 @@ ADAM, ADAMW, SGD = 0, 1, 2
 OPTIMIZERS = {"adam": ADAM, "adamw": ADAMW, "sgd": SGD}
 _EPSILON = 1e-8
 
-# How the best epoch is judged on validation rows.
+# How epochs are scored on validation rows.
 BY_LOSS, BY_EVIDENCE, BY_TRUTH = 0, 1, 2
 RULES = 3
 

@@ -32,7 +32,7 @@ class Claim:
     ----------
     statement : str
     holds : bool or None
-        None where the table has nothing to judge it by.
+        None where the table does not contain what it is about.
     count, total : int
         Cases in which it is so, of all cases.
     detail : str
@@ -56,7 +56,7 @@ class Observation:
 
     @property
     def holds(self) -> bool | None:
-        """False where any claim fails, True where all hold, None where some cannot be judged and none fails."""
+        """False where any claim fails, True where all hold, None where some cannot be checked and none fails."""
         verdicts = [claim.holds for claim in self.claims]
         if False in verdicts:
             return False

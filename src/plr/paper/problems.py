@@ -38,7 +38,7 @@ class ProblemRows:
 
 @dataclass(frozen=True)
 class BenchmarkProblem:
-    """What a method is given, and what it is judged by.
+    """What a method is given, and what it is scored on.
 
     Attributes
     ----------

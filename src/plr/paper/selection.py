@@ -1,4 +1,4 @@
-"""From fits to one number per table cell: which epoch, which hyper-parameters, judged by what."""
+"""From fits to one number per table cell: which epoch, which hyper-parameters, by which score."""
 
 from __future__ import annotations
 

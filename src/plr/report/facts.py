@@ -38,7 +38,7 @@ def find_facts(rows: Rows, calibration: Calibration | None, *, new: bool) -> dic
         row; ``counts`` has rows with several candidates by how sure it is which one is true; ``expected`` and
         ``chance`` are the share of those rows in which the likeliest candidate should be the true one, by the model's
         own probabilities and by chance (None without such rows). ``checks`` compares the model with true labels, where
-        some are known: ``rows`` with one, those ``judged`` (the true label is among the candidates), ``several``
+        some are known: ``rows`` with one, those ``scored`` (the true label is among the candidates), ``several``
         candidates among them, the share whose choice is ``right``, ``rmse``, ``mae``, ``r2``, ``reliability`` (mean
         probability, share that is true and number of candidates, by bins of probability), ``calibration_error``, and
         the share of true labels ``covered`` by the 90 % interval (None for training rows, whose predictions know too
@@ -103,8 +103,8 @@ def _checks(rows: Rows, calibration: Calibration | None) -> dict[str, Any] | Non
         covered = float(np.average(within, weights=rows.weight))
     return {
         "rows": rows.total,
-        "judged": choice["rows_with_truth_among_candidates"],
-        "several": choice["rows_judged_with_several"],
+        "scored": choice["rows_with_truth_among_candidates"],
+        "several": choice["rows_scored_with_several"],
         "right": choice["accuracy_with_several"],
         **{name: error[name] for name in ("rmse", "mae", "r2")},
         "reliability": [(found["said"], found["true"], found["candidates"]) for found in choice["calibration"]],

@@ -208,7 +208,7 @@ def _problem(data: bytes, separator: str, message: str) -> str:
         wrong.append(row)
         return "skip"
 
-    # Only what the handler is told counts here.
+    # Only what the handler receives counts here.
     with contextlib.suppress(pa.ArrowInvalid):
         pyarrow.csv.read_csv(
             pa.BufferReader(data),

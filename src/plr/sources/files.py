@@ -66,7 +66,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 def read_file(path: str | os.PathLike[str]) -> TableSource:
-    """Read a table, its format told by the file's ending; CSV and JSON Lines may be compressed (``.csv.gz``).
+    """Read a table, its format given by the file's ending; CSV and JSON Lines may be compressed (``.csv.gz``).
 
     CSV files may be separated by commas, or else by semicolons or tabs, and be in UTF-8 or, with its mark, in UTF-16.
     In a file separated by semicolons, decimal commas are understood. Nested columns are left as they are.

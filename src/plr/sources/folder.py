@@ -119,8 +119,8 @@ class Folder(Source):
 
     def fingerprint(self) -> str:
         """Return a text that tells these files from others: their names, and what each says of itself."""
-        told = repr([(file.name, file.identity()) for file in self.files])
-        return hashlib.sha256(told.encode()).hexdigest()
+        described = repr([(file.name, file.identity()) for file in self.files])
+        return hashlib.sha256(described.encode()).hexdigest()
 
     def batches(self, columns: Sequence[str] | None = None, files: Sequence[File] | None = None) -> Iterator[Batch]:
         """Give all rows in order, some at a time; a little of a file is in memory, never a row group."""
@@ -239,7 +239,7 @@ def _parquet_files(path: Path) -> list[str]:
 
 
 def _partition_keys(path: Path, names: list[str]) -> dict[str, tuple[tuple[str, object], ...]]:
-    """Return the columns that folders' names give each file, their types told from all of them."""
+    """Return the columns that folders' names give each file, their types inferred from all of them."""
     if not any("=" in name for name in names):
         return dict.fromkeys(names, ())
     dataset = pyarrow.dataset.dataset(

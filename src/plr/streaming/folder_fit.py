@@ -55,7 +55,7 @@ STREAMED = ("linear", "mlp", "module")
 
 # "auto" trains for about so many steps, within these numbers of epochs; with fewer rows than that, as in memory.
 _AUTO_STEPS, _AUTO_FEWEST, _AUTO_MOST = 100_000, 2, 20
-# However large a share of the rows is to judge epochs.
+# However large a share of the rows is held out for validation.
 _MOST_HELD = 100_000
 # Files are worked on together until they have so many rows, or so large a share of all.
 _ROWS_TOGETHER, _MOST_PARTS = 1_000_000, 256

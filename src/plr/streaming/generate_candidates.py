@@ -77,8 +77,12 @@ class CandidateGeneration:
         """Return what a recipe must have for others to make the same sets, as plain values."""
         own = {field.name for field in dataclasses.fields(MECHANISMS[self.settings["mechanism"]])}  # type: ignore[arg-type]
         options = {name: value for name, value in self.settings.items() if name in own and name != "pool"}
-        told: dict[str, Any] = {"block_rows": BLOCK_ROWS, "options": options}
-        return told if self.sampled is None else {**told, "sample_rows": self.sampled, "from_sample": list(self.taken)}
+        described: dict[str, Any] = {"block_rows": BLOCK_ROWS, "options": options}
+        return (
+            described
+            if self.sampled is None
+            else {**described, "sample_rows": self.sampled, "from_sample": list(self.taken)}
+        )
 
     def pieces(self, files: Sequence[File], truth: str | None) -> Generator[Piece]:
         """Give the rows of some files with candidates for labels, and with the truth under a name."""

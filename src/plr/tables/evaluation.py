@@ -84,7 +84,7 @@ def evaluate(model: TableModel, source: Source, asked: Asked, interval: float, f
     out_of_fold = 0 if seen is None or seen.prediction is None else trained_on
     if trained and not out_of_fold and not same:
         warn(
-            "The model has seen training rows among these, and judges them itself; for models that have not seen them, "
+            "The model has seen training rows among these, and scores them itself; for models that have not seen them, "
             f"fit with {front.option('identify', True)} or {front.option('intervals', True)}, and keep the training "
             "rows in the model file."
         )
@@ -94,7 +94,7 @@ def evaluate(model: TableModel, source: Source, asked: Asked, interval: float, f
         "truth": truth,
         "seen_in_training": None if trained is None else trained > 0,
         "rows_trained_on": trained,
-        "rows_judged_out_of_fold": out_of_fold,
+        "rows_scored_out_of_fold": out_of_fold,
         **errors.figures(),
     }
     if calibration is None:

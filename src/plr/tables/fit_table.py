@@ -191,7 +191,7 @@ def fit_table(
     if folder is not None:
         if identify:
             raise ParameterError(
-                "{parameter} judges each row by models that have not seen it, for which all rows must be in memory; "
+                "{parameter} assesses each row by models that have not seen it, for which all rows must be in memory; "
                 "in batches, identify the rows with the model once it is fitted.",
                 parameter="identify",
             )
@@ -348,7 +348,7 @@ def _learn_features(table: pa.Table, source: Source, roles: Roles, asked: Asked,
         front.note(f"Left out: {roles.truth[0]!r}, which holds the true labels as the {itself}.")
     features = learn_features(table, roles.aside, source)
     if source.in_batches and source.rows > table.num_rows:
-        front.note(f"What each column is was told from {table.num_rows:,} of {source.rows:,} rows.")
+        front.note(f"The kind of each column was inferred from {table.num_rows:,} of {source.rows:,} rows.")
     _tell_columns(features, front)
     return features
 

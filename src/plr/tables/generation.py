@@ -83,8 +83,8 @@ def generate_table(
         given = {name: value for name, value in settings.items() if name != "random_state"}
         with front.working("Looking at the labels") as tell:
             generation = plan_generation(source, target, given, settings["random_state"], tell)
-        told = generation.describe()
-        made = {**made, **told, "options": {**made["options"], **told["options"]}}
+        described = generation.describe()
+        made = {**made, **described, "options": {**made["options"], **described["options"]}}
 
         def pieces(files: Sequence[File]) -> Generator[Piece]:
             return generation.pieces(files, truth_column)

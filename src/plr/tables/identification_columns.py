@@ -84,6 +84,6 @@ def count_doubt(found: Identification, sets: CandidateSets) -> dict[str, int]:
 
 
 def doubt_of(counts: Mapping[str, float]) -> dict[str, Any]:
-    """Return the counts of `count_doubt`, perhaps added up, as they are told to programs."""
-    told = {name: int(counts.get(name, 0)) for name in ("rows_with_several", "settled", "likely", "doubtful")}
-    return {**told, "settled_from": SETTLED, "doubtful_below": DOUBTFUL}
+    """Return the counts of `count_doubt`, perhaps added up, as values for JSON."""
+    doubt = {name: int(counts.get(name, 0)) for name in ("rows_with_several", "settled", "likely", "doubtful")}
+    return {**doubt, "settled_from": SETTLED, "doubtful_below": DOUBTFUL}

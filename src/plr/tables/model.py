@@ -198,7 +198,7 @@ class TableModel:
         save : callable, optional
             Called with the fitted model before ``scratch`` is removed.
         front : FrontEnd
-            What is told about progress and columns.
+            Receives messages about progress and columns.
 
         Returns
         -------
@@ -273,7 +273,7 @@ class TableModel:
         Parameters
         ----------
         data : path, frame or Source, optional
-            With candidates, and the columns of the training table. Without it, the rows of training, each judged by
+            With candidates, and the columns of the training table. Without it, the rows of training, each assessed by
             models that have not seen it.
         target, prior : str or sequence of str, optional
             The columns of candidates, and of how likely each is; as in training, unless given.
@@ -322,7 +322,7 @@ class TableModel:
         Returns
         -------
         dict
-            Plain values: ``rmse``, ``mae``, ``r2`` and more. Rows of training are judged by models that have not seen
+            Plain values: ``rmse``, ``mae``, ``r2`` and more. Training rows are scored by models that have not seen
             them, where such are known, and counted in ``rows_trained_on``.
         """
         asked = {"truth": truth, "target": target, "prior": prior}
@@ -475,7 +475,7 @@ class TableModel:
         if columns.seen:
             warn(
                 "The model was trained on these rows and has seen their candidates; fitted with "
-                f"{front.option('identify', True)}, it judges each row by models that have not."
+                f"{front.option('identify', True)}, it assesses each row by models that have not."
             )
         elif self.was_fitted_to_files(source):
             warn(

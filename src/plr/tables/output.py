@@ -63,10 +63,10 @@ class Done:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
-        told: dict[str, Any] = {"out": None if self.out is None else str(self.out), "rows": self.rows}
+        summary: dict[str, Any] = {"out": None if self.out is None else str(self.out), "rows": self.rows}
         if self.source.in_batches:
-            told |= {"files": self.files, "files_skipped": self.files_skipped, "peak_memory": peak_memory()}
-        return {**told, **({"columns": self.columns} if self.columns else {}), **self.cells}
+            summary |= {"files": self.files, "files_skipped": self.files_skipped, "peak_memory": peak_memory()}
+        return {**summary, **({"columns": self.columns} if self.columns else {}), **self.cells}
 
 
 def check_output(path: Path) -> None:

@@ -125,6 +125,6 @@ def _is_a_candidate(table: pa.Table, name: str, target: list[str]) -> bool:
         return False
     value = table[name].to_numpy().astype(float)
     value = value if sets.kept is None else value[sets.kept]
-    told = (sets.sizes > 1) & ~np.isnan(value)
+    known = (sets.sizes > 1) & ~np.isnan(value)
     equal = np.logical_or.reduceat(sets.values == value[sets.row_index], sets.offsets[:-1])
-    return bool(told.sum() >= _LEAST_ROWS and equal[told].mean() > _NEARLY_ALL)
+    return bool(known.sum() >= _LEAST_ROWS and equal[known].mean() > _NEARLY_ALL)

@@ -33,7 +33,7 @@ __all__ = [
     "take_with_candidates",
 ]
 
-# How texts are written, where training did not tell, is told from so many rows of a source in batches.
+# The format of text cells, where training did not record it, is inferred from so many rows of a source in batches.
 _LOOKED_AT = 10_000
 
 Place = Callable[[int], str]
@@ -69,7 +69,7 @@ def take_with_candidates(
     drop_empty: bool,
     front: FrontEnd = PYTHON,
 ) -> tuple[pa.Table, CandidateSets, Place]:
-    """Return the rows that have candidates, their sets, and what says where each is; others are an error, or told."""
+    """Return the rows that have candidates, their sets, and what says where each is; others raise or are reported."""
     sets, place = read_sets(table, columns, source, numbers, prior), place_in(source, numbers)
     kept = sets.kept
     if kept is None:
@@ -117,7 +117,7 @@ class RowReader:
         self._features = model.features or self._features_by_name()
         self._some = False
         if source.in_batches:
-            # What is wrong with the columns is told before anything is written.
+            # Errors in the columns are reported before anything is written.
             names = [column.name for column in self._features.used]
             check_present(source.schema.names, names, source, self._roles)
             table, numbers = source.sample(_LOOKED_AT, 0, names)

@@ -209,7 +209,7 @@ class CandidateLoss(nn.Module):
 
     def _row_losses(self, prediction: Tensor, values: Tensor, weights: Tensor) -> Tensor:
         counts = weights != 0
-        # A candidate without weight is judged as the row's heaviest, so that neither its loss nor its derivative has to
+        # A candidate without weight is taken as the row's heaviest, so that neither its loss nor its derivative has to
         # be a number.
         heaviest = values.gather(1, weights.argmax(1, keepdim=True))
         values = torch.where(counts, values, heaviest)

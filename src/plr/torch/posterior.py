@@ -135,7 +135,7 @@ class PosteriorLoss(CandidateLoss):
 
     def _row_losses(self, prediction: Tensor, values: Tensor, weights: Tensor) -> Tensor:
         if self._may_miss:
-            # A row without weight has no candidate to be judged by; one step away, losses and derivatives are numbers.
+            # A row without weight has no candidate to be weighed by; one step away, losses and derivatives are numbers.
             empty = ~(weights != 0).any(1, keepdim=True)
             values = torch.where(empty, prediction.detach()[:, None] + 1.0, values)
         return super()._row_losses(prediction, values, weights)

@@ -68,7 +68,7 @@ class Posterior(Weighting, name="posterior"):
     An estimate or a given density is kept from vanishing: the estimate is a tenth uniform, and a given density counts
     as at least a millionth of the uniform one.
 
-    With ``missing_truth``, validation rows are better judged by ``monitor="evidence"``: the weighted loss of a row is
+    With ``missing_truth``, validation rows are better scored by ``monitor="evidence"``: the weighted loss of a row is
     small, too, where the row is held to lack its truth.
 
     Examples

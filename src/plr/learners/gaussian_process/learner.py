@@ -95,7 +95,7 @@ class GaussianProcess(Learner):
 
     The function is smooth, with a length for each column, plus linear. Which candidate of a row is true is drawn, again
     and again, from what the labels drawn for all other rows predict for it; the kernel and the noise are learned
-    from the labels drawn. As the function takes shape the noise narrows by itself, and a row never judges its own
+    from the labels drawn. As the function takes shape the noise narrows by itself, and a row never weighs its own
     candidates. Several such chains, begun differently, are averaged: where they disagree, the candidates have not
     decided.
 
@@ -109,7 +109,7 @@ class GaussianProcess(Learner):
         Number of rows whose covariances the function is made of, at most. While labels are drawn it is three
         fifths of that.
     most_rows : int, default=10000
-        A chain sees so many rows, at most, drawn at random; the others are judged by the function found.
+        A chain sees so many rows, at most, drawn at random; the others are weighed by the function found.
     outliers : float, default=0.01
         Share of the rows whose truth may be far from what the function allows, so that no candidate has to be believed.
         Where the weighting says how often the truth is missing, that counts instead.

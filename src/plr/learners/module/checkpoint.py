@@ -1,6 +1,6 @@
 """Checkpoints: everything a training stands on after an epoch, in a file that is replaced as a whole.
 
-A file is only taken up by the training that wrote it: it carries what that training was told and given, its settings in
+A file is only taken up by the training that wrote it: it carries what that training was given, its settings in
 words, its functions, modules and data as digests, and any difference is refused by name. It holds tensors, numbers and
 texts, so that loading it cannot run code.
 """
@@ -121,9 +121,9 @@ def name_of(value: Any, outer: tuple[int, ...] = ()) -> str:
         return "itself"
     inner = (*outer, id(value))
     if isinstance(value, functools.partial):
-        told = [name_of(part, inner) for part in (value.func, *value.args)]
-        told += [f"{name}={name_of(part, inner)}" for name, part in value.keywords.items()]
-        return f"partial({', '.join(told)})"
+        parts = [name_of(part, inner) for part in (value.func, *value.args)]
+        parts += [f"{name}={name_of(part, inner)}" for name, part in value.keywords.items()]
+        return f"partial({', '.join(parts)})"
     if isinstance(value, MethodType):
         return f"{name_of(value.__func__, inner)} of {name_of(value.__self__, inner)}"
     if isinstance(value, FunctionType):

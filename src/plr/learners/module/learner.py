@@ -68,7 +68,7 @@ class Module(Learner):
         Share of the rows set aside to choose the best epoch by. None keeps the last epoch, unless ``fit`` is given
         validation rows.
     monitor : {"loss", "evidence"}, default="loss"
-        What the best epoch is judged by on validation rows: the training loss on their candidates (with plain labels as
+        How epochs are scored on validation rows: the training loss on their candidates (with plain labels as
         validation target, on the labels), or the likelihood of their candidates under a noise model.
     patience : int, optional
         Stop after so many epochs without a better one.
@@ -227,6 +227,4 @@ class Module(Learner):
 
     def _check_patience(self, can_judge: bool) -> None:
         if self.patience is not None and not can_judge:
-            raise ParameterError(
-                "patience needs rows to judge epochs by: set validation_fraction, or give validation to fit."
-            )
+            raise ParameterError("patience needs validation rows: set validation_fraction, or give validation to fit.")

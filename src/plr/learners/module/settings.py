@@ -67,7 +67,7 @@ class MissingCode:
 
 
 def check_settings(given: Module) -> ModuleSettings:
-    """Check the parameters that need no PyTorch to be judged."""
+    """Check the parameters that can be checked without PyTorch."""
     missing = {name: value for name, value in given.get_params(deep=False).items() if isinstance(value, MissingCode)}
     if missing:
         listed = ", ".join(f"{name} ({value.what})" for name, value in missing.items())

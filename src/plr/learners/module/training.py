@@ -112,7 +112,7 @@ class ModuleTraining:
     device : torch.device
     data : TrainingData
     noise : Posterior
-        What evidence judges by.
+        What the evidence is computed with.
     identity : dict
         What tells this training apart from others, for its checkpoint.
     """

@@ -71,9 +71,9 @@ def tags_of(regressor: Any) -> Any:
 
 
 def takes_missing(regressor: Any) -> bool:
-    """Return whether X may contain NaN, as far as can be told beforehand.
+    """Return whether X may contain NaN, as far as its tags say.
 
-    A model made of others does not declare what its parts take; NaN is then left for the parts to judge.
+    A model made of others does not declare what its parts take; NaN is then left for the parts to check.
     """
     if _parts(regressor) or isinstance(regressor, Pipeline):
         return True

@@ -74,7 +74,7 @@ class Refit(Learner):
     """Any scikit-learn regressor, fitted again and again as the weights of the candidates move.
 
     Each round fits a clone of the regressor to every fold's complement under the current weights, predicts the fold,
-    and weighs the candidates around these predictions. The regressor never judges a row that it was fitted to: a
+    and weighs the candidates around these predictions. The regressor never weighs a row that it was fitted to: a
     flexible one would confirm its own mistakes. When the weights stop moving, or after ``max_rounds``, one last clone
     is fitted to all rows. Where weights cannot move, with ``average`` or one candidate in every set, that fit is the
     only one.
@@ -242,7 +242,7 @@ class _Rounds:
     def weigh(self, prediction: Floats, most: int, relative: Floats | None = None) -> None:
         """Weigh the candidates around predictions in label units, with a scale for each row where it is given.
 
-        The callback is told of the round, one of at most so many.
+        The callback receives the round and the most there can be.
         """
         if not np.isfinite(prediction).all():
             row = int(np.flatnonzero(~np.isfinite(prediction))[0])

@@ -63,7 +63,7 @@ class Layers:
 
 @dataclass(frozen=True, eq=False)
 class ValidationRows:
-    """Rows that epochs are judged by.
+    """Validation rows.
 
     Attributes
     ----------
