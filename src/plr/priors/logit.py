@@ -1,0 +1,145 @@
+"""A conditional logit over the candidates of each row: what makes a candidate believable, learned from checked rows.
+
+The probability that candidate j of a row is the true one is proportional to exp(coefficients · features of j). What is
+the same for all candidates of a row cancels. Coefficients are shrunk towards given centres, group by group, as strongly
+as the evidence (Laplace's approximation of the marginal likelihood) asks for, so that a few checked rows do no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+__all__ = ["Alternatives", "fit_logit"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """The candidates of several rows, one row after the other; sums, maxima and softmax within rows.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_rows + 1,)
+        Row ``i`` has the candidates from ``offsets[i]`` up to ``offsets[i + 1]``; no row is empty.
+    """
+
+    offsets: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of candidates of each row."""
+        return np.diff(self.offsets)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each candidate."""
+        return np.repeat(np.arange(len(self.offsets) - 1), self.sizes)
+
+    def sum(self, values: Floats) -> Floats:
+        """Return the sum over each row; of each column where there are several."""
+        return np.add.reduceat(values, self.offsets[:-1], axis=0)
+
+    def max(self, values: Floats) -> Floats:
+        """Return the largest of each row."""
+        return np.maximum.reduceat(values, self.offsets[:-1])
+
+    def log_sum_exp(self, values: Floats) -> Floats:
+        """Return log Σ exp over each row."""
+        top = self.max(values)
+        return top + np.log(self.sum(np.exp(values - top[self.rows])))
+
+    def softmax(self, values: Floats) -> Floats:
+        """Return shares in proportion to exp(values), summing to one in each row."""
+        return np.exp(values - self.log_sum_exp(values)[self.rows])
+
+    def take(self, chosen: NDArray[np.bool_]) -> tuple[Alternatives, NDArray[np.bool_]]:
+        """Return the alternatives of the chosen rows, and which candidates these are."""
+        offsets = np.append(0, np.cumsum(self.sizes[chosen]))
+        return Alternatives(offsets.astype(np.int64)), chosen[self.rows]
+
+
+def fit_logit(
+    sets: Alternatives,
+    features: Floats,
+    true: NDArray[np.bool_],
+    groups: Sequence[int],
+    centre: Floats,
+    penalties: Sequence[Sequence[float]],
+    offset: Floats | None = None,
+    weights: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """Return coefficients and their penalties.
+
+    Parameters
+    ----------
+    sets : Alternatives
+        The candidates of the checked rows.
+    features : ndarray of shape (n_candidates, n_features)
+    true : ndarray of shape (n_candidates,)
+        Which candidate is the true one; where several equal it, the likelihood is that of their union.
+    groups : sequence of int
+        The group of each feature; features of a group share a penalty.
+    centre : ndarray of shape (n_features,)
+        What the coefficients are shrunk towards.
+    penalties : sequence of sequences of float
+        The penalties to choose from, for each group.
+    offset : ndarray of shape (n_candidates,), optional
+        What is added to coefficients · features.
+    weights : ndarray of shape (n_rows,), optional
+        How much each row counts.
+    """
+    base = np.zeros(len(features)) if offset is None else offset
+    counts = np.ones(len(sets.sizes)) if weights is None else weights
+    start, best = centre, None
+    for choice in product(*penalties):
+        penalty = np.array([choice[group] for group in groups])
+        found, evidence = _maximise(sets, features, true, base, counts, centre, penalty, start)
+        if best is None or evidence > best[0]:
+            best = evidence, found, penalty
+        start = found
+    assert best is not None
+    return best[1], best[2]
+
+
+def _maximise(
+    sets: Alternatives,
+    features: Floats,
+    true: NDArray[np.bool_],
+    base: Floats,
+    counts: Floats,
+    centre: Floats,
+    penalty: Floats,
+    start: Floats,
+) -> tuple[Floats, float]:
+    """Return the likeliest coefficients under one penalty, and the log evidence for it."""
+    rows = sets.rows
+    ruled_out = np.where(true, 0.0, -np.inf)
+    each = counts[rows]
+
+    def objective(coefficients: Floats) -> tuple[float, Floats]:
+        utility = base + features @ coefficients
+        every, hit = sets.log_sum_exp(utility), sets.log_sum_exp(utility + ruled_out)
+        difference = np.exp(utility - every[rows]) - np.where(true, np.exp(utility - hit[rows]), 0.0)
+        away = coefficients - centre
+        loss = counts @ (every - hit) + 0.5 * penalty @ away**2
+        return float(loss), features.T @ (each * difference) + penalty * away
+
+    solution = minimize(objective, start, jac=True, method="L-BFGS-B")
+    utility = base + features @ solution.x
+
+    def information(utility: Floats) -> Floats:
+        share = sets.softmax(utility)[:, None] * features
+        mean = sets.sum(share)
+        return (each[:, None] * share).T @ features - (counts[:, None] * mean).T @ mean
+
+    curvature = information(utility) - information(utility + ruled_out) + np.diag(penalty)
+    sign, size = np.linalg.slogdet(curvature)
+    evidence = -float(solution.fun) + 0.5 * float(np.log(penalty).sum()) - 0.5 * float(size)
+    return solution.x, evidence if sign > 0 else -np.inf
