@@ -27,6 +27,7 @@ __all__ = [
     "as_floats",
     "check_readable",
     "checked",
+    "is_missing",
     "is_row",
     "name_rows",
     "not_a_number",
@@ -59,13 +60,17 @@ _PADDED_EXCESS = 10
 
 
 class Flat(NamedTuple):
-    """Candidates of all rows one after the other, as read: not yet checked, and the prior not yet normalised."""
+    """Candidates of all rows one after the other, as read: not yet checked, and the prior not yet normalised.
+
+    ``order`` is which line of a table each candidate came from, where they were reordered.
+    """
 
     values: Floats
     sizes: Integers
     prior: Floats | None = None
     slots: NDArray[np.int32] | None = None
     names: Names | None = None
+    order: Integers | None = None
 
 
 def offsets_of(sizes: Integers) -> Integers:
@@ -132,7 +137,7 @@ def name_rows(rows: Iterable[int] | Integers, names: Names | None = None) -> str
 def checked(flat: Flat, empty: str) -> Parts:
     """Apply the rules of all constructors: finite candidates, no row without one, priors that sum to one."""
     check_choice("empty", empty, ("raise", "drop"))
-    values, sizes, prior, slots, names = flat
+    values, sizes, prior, slots, names, _ = flat
     finite = np.isfinite(values)
     if not finite.all():
         rows, value = rows_of(np.flatnonzero(~finite), sizes), float(values[~finite][0])
@@ -208,7 +213,7 @@ def _is_number(kind: type) -> bool:
     return issubclass(kind, (numbers.Real, Decimal, np.bool_)) and not issubclass(kind, np.timedelta64)
 
 
-def _is_missing(item: Any) -> bool:
+def is_missing(item: Any) -> bool:
     """Whether this stands for no value: None, NaN or pandas' NA."""
     return item is None or type(item).__name__ == "NAType" or (isinstance(item, float) and item != item)
 
@@ -230,7 +235,7 @@ def not_a_number(
         text = "{} holds {!r}: strings are not numbers; convert them to floats first."
     elif isinstance(item, (complex, np.complexfloating)):
         text = "Complex data not supported: {} holds {!r}; give real numbers."
-    elif _is_missing(item):
+    elif is_missing(item):
         text = "{} holds {!r}: a list names only the candidates there are; leave missing ones out."
     elif is_row(type(item)):
         text = "{} is nested too deep: it holds {!r} where a number belongs; give one flat list per row."
@@ -279,7 +284,7 @@ def as_floats(data: Any, what: str = "y", error: type[PlrError] = CandidateError
     # ``tolist`` would make plain integers of dates.
     flat = list(array.ravel()) if array.dtype.kind in "mM" else array.ravel().tolist()
     if any(kind.__name__ == "NAType" for kind in set(map(type, flat))):
-        flat = [None if _is_missing(item) else item for item in flat]
+        flat = [None if is_missing(item) else item for item in flat]
 
     def place(number: int) -> tuple[Any, Any]:
         index = [int(part) for part in np.unravel_index(number, array.shape)]
@@ -383,7 +388,7 @@ def read_lists(lists: Iterable[Any]) -> Flat:
     rows = lists if isinstance(lists, list) else list(lists)
     kinds = set(map(type, rows))
     if not all(map(is_row, kinds)):
-        rows = [() if _is_missing(row) else row for row in rows]
+        rows = [() if is_missing(row) else row for row in rows]
         _check_rows(rows)
     try:
         sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))

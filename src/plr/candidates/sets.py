@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import EllipsisType
@@ -15,8 +15,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from plr.candidates.arrays import (
+    Flat,
     Floats,
     Integers,
+    as_floats,
     check_readable,
     checked,
     is_row,
@@ -31,8 +33,9 @@ from plr.candidates.arrays import (
     tidy_slots,
 )
 from plr.candidates.arrow import is_frame, is_list_column, is_text_column, parse_cells, read_column
-from plr.candidates.tables import columns_of, read_columns, read_long
-from plr.errors import CandidateError
+from plr.candidates.features import Column, entries_of, flatten_lists, flatten_padded, read_features
+from plr.candidates.tables import column_of, columns_of, read_columns, read_long
+from plr.errors import CandidateError, ParameterError
 
 __all__ = ["CandidateSets", "as_candidate_sets"]
 
@@ -57,6 +60,10 @@ class CandidateSets:
         The column each candidate came from; None where it is its position in the row.
     empty : {"raise", "drop"}, default="raise"
         What to do about rows without a candidate. After ``"drop"``, `kept` says which rows are left.
+    features : dict of str to array-like of shape (n_candidates,), optional
+        What is known of each candidate: a match score, a source, a date. Numbers, NaN where missing, or categories.
+    record : array-like of shape (n_candidates,), optional
+        Which record each candidate is, such as the matched row of the other table.
 
     Attributes
     ----------
@@ -73,6 +80,11 @@ class CandidateSets:
     kept : ndarray or None
         The rows of the input that have a candidate, where ``empty="drop"`` dropped others; else None. It describes the
         constructor's input, so objects made by indexing or concatenation have none.
+    features : dict of str to ndarray of shape (n_candidates,)
+        Features of the candidates: float64, or texts. They travel through indexing, concatenation and `unique`, and
+        play no part in equality.
+    record : ndarray of shape (n_candidates,) or None
+        Which record each candidate is.
 
     Examples
     --------
@@ -85,7 +97,7 @@ class CandidateSets:
     [[5.0, 5.5, 9.1], [3.1, 7.0]]
     """
 
-    __slots__ = ("kept", "offsets", "prior", "slots", "values")
+    __slots__ = ("features", "kept", "offsets", "prior", "record", "slots", "values")
 
     # ``array + S`` would otherwise pad S and add the numbers up.
     __array_ufunc__ = None
@@ -96,6 +108,8 @@ class CandidateSets:
     prior: Floats | None
     slots: NDArray[np.int32] | None
     kept: Integers | None
+    features: dict[str, Column]
+    record: Column | None
 
     def __init__(
         self,
@@ -105,12 +119,41 @@ class CandidateSets:
         *,
         slots: ArrayLike | None = None,
         empty: str = "raise",
+        features: Mapping[str, ArrayLike] | None = None,
+        record: ArrayLike | None = None,
     ) -> None:
-        self._hold(*checked(read_flat(values, offsets, prior, slots), empty))
+        flat = read_flat(values, offsets, prior, slots)
+        known = read_features(features, record, lambda column, _: column, len(flat.values))
+        self._hold(*checked(flat, empty), *known)
 
-    def _hold(self, *parts: NDArray[Any] | None) -> None:
-        for name, array in zip(("values", "offsets", "prior", "slots", "kept"), parts, strict=True):
+    def _hold(
+        self,
+        values: Floats,
+        offsets: Integers,
+        prior: Floats | None,
+        slots: NDArray[np.int32] | None,
+        kept: Integers | None,
+        features: Mapping[str, Column],
+        record: Column | None,
+    ) -> None:
+        held = {"values": values, "offsets": offsets, "prior": prior, "slots": slots, "kept": kept, "record": record}
+        for name, array in held.items():
             object.__setattr__(self, name, None if array is None else _read_only(array))
+        object.__setattr__(self, "features", {name: _read_only(column) for name, column in features.items()})
+
+    @classmethod
+    def _made(
+        cls,
+        flat: Flat,
+        empty: str,
+        features: Mapping[str, Any] | None,
+        record: Any,
+        flatten: Callable[[Any, str], Any] | None = None,
+    ) -> CandidateSets:
+        """Check what a constructor has read, and read the features of the candidates in the same way."""
+        parts = checked(flat, empty)
+        known = read_features(features, record, flatten or flatten_lists(flat.sizes), len(flat.values))
+        return cls._of_checked(*parts, *known)
 
     @classmethod
     def _of_checked(
@@ -120,6 +163,8 @@ class CandidateSets:
         prior: Floats | None = None,
         slots: NDArray[np.int32] | None = None,
         kept: Integers | None = None,
+        features: Mapping[str, Column] | None = None,
+        record: Column | None = None,
     ) -> CandidateSets:
         """Take arrays that are known to be right, without checks and copies.
 
@@ -127,12 +172,18 @@ class CandidateSets:
         arrays are shared: nobody may write to them afterwards.
         """
         made = cls.__new__(cls)
-        made._hold(values, offsets, prior, slots, kept)
+        made._hold(values, offsets, prior, slots, kept, features or {}, record)
         return made
 
     @classmethod
     def from_lists(
-        cls, lists: Iterable[Any], prior: Iterable[Any] | None = None, *, empty: str = "raise"
+        cls,
+        lists: Iterable[Any],
+        prior: Iterable[Any] | None = None,
+        *,
+        empty: str = "raise",
+        features: Mapping[str, Iterable[Any]] | None = None,
+        record: Iterable[Any] | None = None,
     ) -> CandidateSets:
         """Read one sequence of numbers per row.
 
@@ -151,10 +202,18 @@ class CandidateSets:
         >>> S.to_lists(), S.kept
         ([[1.0, 2.0], [3.0]], array([0, 2]))
         """
-        return cls._of_checked(*checked(read_with_prior(read_lists, lists, prior), empty))
+        return cls._made(read_with_prior(read_lists, lists, prior), empty, features, record)
 
     @classmethod
-    def from_padded(cls, array: Any, prior: Any = None, *, empty: str = "raise") -> CandidateSets:
+    def from_padded(
+        cls,
+        array: Any,
+        prior: Any = None,
+        *,
+        empty: str = "raise",
+        features: Mapping[str, Any] | None = None,
+        record: Any = None,
+    ) -> CandidateSets:
         """Read one row per line of a 2-D array, NaN where there is no candidate.
 
         Parameters
@@ -172,11 +231,20 @@ class CandidateSets:
         >>> S.to_lists(), S.slots
         ([[1.0, 2.0], [3.0]], array([0, 1, 1], dtype=int32))
         """
-        return cls._of_checked(*checked(read_padded(array, prior), empty))
+        flat = read_padded(array, prior)
+        present = ~np.isnan(as_floats(array, "The padded array"))
+        return cls._made(flat, empty, features, record, flatten_padded(present))
 
     @classmethod
     def from_columns(
-        cls, df: Any, columns: Sequence[Any], prior: Sequence[Any] | None = None, *, empty: str = "raise"
+        cls,
+        df: Any,
+        columns: Sequence[Any],
+        prior: Sequence[Any] | None = None,
+        *,
+        empty: str = "raise",
+        features: Mapping[str, Sequence[Any]] | None = None,
+        record: Sequence[Any] | None = None,
     ) -> CandidateSets:
         """Read the candidates from several columns of a table, one candidate each where present.
 
@@ -198,10 +266,30 @@ class CandidateSets:
         >>> S.to_lists(), S.prior
         ([[1.0, 1.5], [2.0]], array([0.75, 0.25, 1.  ]))
         """
-        return cls._of_checked(*checked(read_columns(df, columns, prior), empty))
+        flat = read_columns(df, columns, prior)
+        content = list(columns_of(df))
+        padded = np.column_stack([as_floats(column_of(content, name)) for name in columns])
+
+        def stacked(names: Sequence[Any], what: str) -> Any:
+            if isinstance(names, str) or len(names) != len(columns):
+                raise ParameterError(f"{what} must name one column for each of {list(columns)!r}, not {names!r}.")
+            table = np.empty(padded.shape, dtype=object)
+            for place, name in enumerate(names):
+                table[:, place] = entries_of(column_of(content, name))
+            return flatten_padded(~np.isnan(padded))(table, what)
+
+        return cls._made(flat, empty, features, record, stacked)
 
     @classmethod
-    def from_arrow(cls, column: Any, prior: Any = None, *, empty: str = "raise") -> CandidateSets:
+    def from_arrow(
+        cls,
+        column: Any,
+        prior: Any = None,
+        *,
+        empty: str = "raise",
+        features: Mapping[str, Any] | None = None,
+        record: Any = None,
+    ) -> CandidateSets:
         """Read a list column; float64 values in one piece are shared, not copied.
 
         Parameters
@@ -219,11 +307,20 @@ class CandidateSets:
         >>> CandidateSets.from_arrow(pa.array([[1.0, 2.0], [3.0]])).to_lists()
         [[1.0, 2.0], [3.0]]
         """
-        return cls._of_checked(*checked(read_with_prior(read_column, column, prior), empty))
+        return cls._made(read_with_prior(read_column, column, prior), empty, features, record)
 
     @classmethod
     def from_long(
-        cls, df: Any, row: Any, value: Any, prior: Any = None, rows: Any = None, *, empty: str = "raise"
+        cls,
+        df: Any,
+        row: Any,
+        value: Any,
+        prior: Any = None,
+        rows: Any = None,
+        *,
+        empty: str = "raise",
+        features: Sequence[str] = (),
+        record: Any = None,
     ) -> CandidateSets:
         """Read a table with one line per candidate.
 
@@ -244,7 +341,13 @@ class CandidateSets:
         >>> CandidateSets.from_long(table, row="id", value="value", rows=["a", "b"]).to_lists()
         [[2.0], [1.0, 3.0]]
         """
-        return cls._of_checked(*checked(read_long(df, row, value, prior, rows), empty))
+        flat, content = read_long(df, row, value, prior, rows), list(columns_of(df))
+
+        def column(name: Any, _: str) -> Any:
+            lines = np.array(entries_of(column_of(content, name)), dtype=object)
+            return lines if flat.order is None else lines[flat.order]
+
+        return cls._made(flat, empty, {name: name for name in features}, record, column)
 
     @classmethod
     def from_labels(cls, y: Any, *, empty: str = "raise") -> CandidateSets:
@@ -280,7 +383,18 @@ class CandidateSets:
             prior = np.concatenate([S.prior_or_uniform for S in sets])
         if any(S.slots is not None for S in sets):
             slots = np.concatenate([S._slots_or_positions for S in sets])
-        return cls._of_checked(values, offsets, prior, tidy_slots(slots, offsets))
+        names = set[str]().union(*(S.features for S in sets))
+        for S in sets:
+            if lacking := sorted(names - S.features.keys()):
+                raise CandidateError(
+                    f"Some of the candidate sets have the feature {lacking[0]!r} and others have not; give it to all."
+                )
+        features = {name: np.concatenate([S.features[name] for S in sets]) for name in sorted(names)}
+        records = [S.record for S in sets if S.record is not None]
+        if 0 < len(records) < len(sets):
+            raise CandidateError("Some of the candidate sets have records and others have not; give them to all.")
+        record = np.concatenate(records) if records else None
+        return cls._of_checked(values, offsets, prior, tidy_slots(slots, offsets), None, features, record)
 
     @property
     def prior_or_uniform(self) -> Floats:
@@ -355,7 +469,12 @@ class CandidateSets:
             places += np.arange(offsets[-1])
         prior = None if self.prior is None else self.prior[places]
         slots = None if self.slots is None else tidy_slots(self.slots[places], offsets)
-        return self._of_checked(self.values[places], offsets, prior, slots)
+        return self._of_checked(self.values[places], offsets, prior, slots, None, *self._known(places))
+
+    def _known(self, places: Any) -> tuple[dict[str, Column], Column | None]:
+        """Return features and records of some candidates."""
+        record = None if self.record is None else self.record[places]
+        return {name: column[places] for name, column in self.features.items()}, record
 
     def __add__(self, other: object) -> CandidateSets:
         if not isinstance(other, CandidateSets):
@@ -372,7 +491,8 @@ class CandidateSets:
 
     def __reduce__(self) -> Any:
         # Unpickled arrays are writeable again, so they have to be frozen again.
-        return CandidateSets._of_checked, (self.values, self.offsets, self.prior, self.slots, self.kept)
+        parts = self.values, self.offsets, self.prior, self.slots, self.kept, self.features, self.record
+        return CandidateSets._of_checked, parts
 
     def __repr__(self) -> str:
         if not len(self):
@@ -422,7 +542,11 @@ class CandidateSets:
         leaders = np.sort(order[groups])
         offsets = offsets_of(np.bincount(rows[leaders], minlength=len(self)))
         slots = tidy_slots(self._slots_or_positions[leaders], offsets)
-        return self._of_checked(self.values[leaders], offsets, prior[leaders], slots)
+        return self._of_checked(self.values[leaders], offsets, prior[leaders], slots, None, *self._known(leaders))
+
+    def with_prior(self, prior: Floats) -> CandidateSets:
+        """Return the same sets with another prior, which sums to one in each row."""
+        return self._of_checked(self.values, self.offsets, prior, self.slots, self.kept, self.features, self.record)
 
     def to_lists(self) -> list[list[float]]:
         """Make one Python list per row."""

@@ -24,7 +24,7 @@ from plr.candidates.arrays import (
 from plr.candidates.arrow import as_arrow, check_buffers, is_frame
 from plr.errors import CandidateError, LengthError, ParameterError, PlrError, PriorError, unknown_name
 
-__all__ = ["columns_of", "read_columns", "read_long"]
+__all__ = ["column_of", "columns_of", "read_columns", "read_long"]
 
 
 def columns_of(table: Any) -> Iterator[tuple[Any, Any]]:
@@ -43,7 +43,7 @@ def columns_of(table: Any) -> Iterator[tuple[Any, Any]]:
     )
 
 
-def _column(columns: list[tuple[Any, Any]], name: Any) -> Any:
+def column_of(columns: list[tuple[Any, Any]], name: Any) -> Any:
     """Content of the one column of this name."""
     found = [column for label, column in columns if label == name]
     if not found:
@@ -57,7 +57,7 @@ def _column(columns: list[tuple[Any, Any]], name: Any) -> Any:
 
 def _numbers(columns: list[tuple[Any, Any]], name: Any, what: str, error: type[PlrError] = CandidateError) -> Floats:
     try:
-        return as_floats(_column(columns, name), f"{what} {name!r}", error)
+        return as_floats(column_of(columns, name), f"{what} {name!r}", error)
     except error as problem:
         problem.column = name
         raise
@@ -107,7 +107,7 @@ def _stack(columns: Sequence[tuple[Any, Floats]]) -> Floats:
 def read_long(table: Any, row: Any, value: Any, prior: Any = None, rows: Any = None) -> Flat:
     """Read one candidate per line of a table that says which row each line belongs to."""
     content = list(columns_of(table))
-    ids = _row_ids(_column(content, row), f"column {row!r}")
+    ids = _row_ids(column_of(content, row), f"column {row!r}")
     values = _numbers(content, value, "Column")
     shares = None if prior is None else _numbers(content, prior, "Column", PriorError)
     for name, column in ((value, values), (prior, shares)):
@@ -116,11 +116,11 @@ def read_long(table: Any, row: Any, value: Any, prior: Any = None, rows: Any = N
                 f"Column {name!r} has shape {column.shape}; column {row!r} has {len(ids)} entries.", column=name
             )
     codes, names = _codes(ids, rows)
-    sizes = np.bincount(codes, minlength=len(names)).astype(np.int64)
+    sizes, order = np.bincount(codes, minlength=len(names)).astype(np.int64), None
     if np.any(codes[1:] < codes[:-1]):
         order = np.argsort(codes, kind="stable")
         values, shares = values[order], None if shares is None else shares[order]
-    return Flat(unshared(values, np.float64), sizes, shares, names=lambda number: names[number].as_py())
+    return Flat(unshared(values, np.float64), sizes, shares, names=lambda number: names[number].as_py(), order=order)
 
 
 def _row_ids(column: Any, what: str) -> Any:

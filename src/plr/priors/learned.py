@@ -117,7 +117,11 @@ def learn_prior(
         assert checked is not None and informed is not None
         part, chosen = sets.take(informed)
         found, _ = fit_logit(
-            part, design[chosen], checked.true[chosen], [kinds.index(kind) for kind in kinds_of(design)], centre,
+            part,
+            design[chosen],
+            checked.true[chosen],
+            [kinds.index(kind) for kind in kinds_of(design)],
+            centre,
             [_PENALTIES[kind] for kind in kinds],
         )
         return found
@@ -140,25 +144,28 @@ def learn_prior(
         noise = student_scale(away, shares)
         ratio = t.logpdf(away, FREEDOM, scale=noise) - log_q
         if learns:
-            found = fit(np.column_stack([matrix, ratio]), np.append(prior_column.astype(float), _EXPONENT), [*names, "exponent"])
+            found = fit(
+                np.column_stack([matrix, ratio]), np.append(prior_column.astype(float), _EXPONENT), [*names, "exponent"]
+            )
             coefficients, exponent = found[:-1], max(float(found[-1]), 0.0)
         elif prior_column.any():
             exponent = _EXPONENT
             grid = np.linspace(0.5, _SHARPEST, 40)
             column = matrix[:, prior_column][:, 0]
             gain = [
-                float((sets.log_sum_exp(c * column + ratio) - sets.log_sum_exp(c * column)).sum()) - 5.0 * np.log(c) ** 2
+                float((sets.log_sum_exp(c * column + ratio) - sets.log_sum_exp(c * column)).sum())
+                - 5.0 * np.log(c) ** 2
                 for c in grid
             ]
             coefficients = grid[int(np.argmax(gain))] * prior_column
     shares = _shares(sets, matrix @ coefficients + exponent * ratio, records, checked)
-    learned = LearnedPrior(columns, coefficients, exponent, noise, smoother.fit(middle), spread, int(informed.sum()) if learns else 0)
+    learned = LearnedPrior(
+        columns, coefficients, exponent, noise, smoother.fit(middle), spread, int(informed.sum()) if learns else 0
+    )
     return learned, shares
 
 
-def _shares(
-    sets: Alternatives, utility: Floats, records: NDArray[np.int64] | None, checked: Checked | None
-) -> Floats:
+def _shares(sets: Alternatives, utility: Floats, records: NDArray[np.int64] | None, checked: Checked | None) -> Floats:
     """Return probabilities; those of checked rows are settled."""
     if checked is not None:
         known = checked.rows & (sets.sum(checked.true.astype(float)) > 0)
