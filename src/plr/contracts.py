@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, clone
 
 from plr._fields import WITH_GAPS
 from plr.candidates import CandidateSets
+from plr.candidates.known import CheckedRows
 from plr.errors import ParameterError
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.scaling import Affine
@@ -67,6 +68,8 @@ class Task:
         How many fits may run at the same time, for what is fitted more than once.
     callback : callable or None
         Called now and then with ``(done, total, loss)``.
+    known : CheckedRows or None
+        What is known of rows that somebody looked at.
     preprocessing : Preprocessing or None
         Features encoded and labels scaled, where an earlier step has done so.
     """
@@ -85,6 +88,7 @@ class Task:
     n_jobs: int | None = None
     callback: Callable[[int, int, float], object] | None = None
     false_labels: FalseLabelDensity | None = None
+    known: CheckedRows | None = None
     preprocessing: Preprocessing | None = field(default=None, repr=False, compare=False)
 
     def preprocess(self, scale_features: bool = True, scale_target: bool = True) -> Preprocessing:

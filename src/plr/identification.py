@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plr.diagnosis import Diagnosis
     from plr.noise import NoiseModel
 
-__all__ = ["DOUBTFUL", "SETTLED", "Identification", "identification", "shared"]
+__all__ = ["DOUBTFUL", "SETTLED", "Identification", "choose", "identification", "shared"]
 
 Floats = NDArray[np.float64]
 
@@ -79,6 +79,16 @@ def identification(
     if drawn is not None:
         present = np.add.reduceat(probabilities, S.offsets[:-1])[S.row_index]
         probabilities = (probabilities + drawn * present) / 2
+    return choose(probabilities, S, noise.missing_probabilities(probabilities, S), diagnosis)
+
+
+def choose(
+    probabilities: Floats, S: CandidateSets, missing: Floats, diagnosis: Diagnosis | None = None
+) -> Identification:
+    """Take the most probable candidate of each row.
+
+    Those of a row sum to one less the probability that its truth is missing.
+    """
     by_model, probabilities = probabilities, shared(probabilities, S, diagnosis)
     best = np.maximum.reduceat(probabilities, S.offsets[:-1])
     is_best = probabilities == best[S.row_index]
@@ -89,7 +99,6 @@ def identification(
         is_best &= by_model == nearest[S.row_index]
     place = np.where(is_best, np.arange(probabilities.size), probabilities.size)
     flat = np.minimum.reduceat(place, S.offsets[:-1])
-    missing = noise.missing_probabilities(probabilities, S)
     caution = "" if diagnosis is None else diagnosis.caution
     return Identification(flat - S.offsets[:-1], S.values[flat], best, probabilities, missing, caution)
 

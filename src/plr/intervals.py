@@ -143,7 +143,13 @@ def check_coverage(coverage: object, method: object) -> tuple[float, str]:
     return level, check_choice("method", method, METHODS)
 
 
-def learn_calibration(prediction: Floats, S: CandidateSets, task: Task, relative: Floats | None = None) -> Calibration:
+def learn_calibration(
+    prediction: Floats,
+    S: CandidateSets,
+    task: Task,
+    relative: Floats | None = None,
+    probabilities: Floats | None = None,
+) -> Calibration:
     """Learn how far true labels are from predictions of rows that the predicting models do not know.
 
     Parameters
@@ -155,6 +161,8 @@ def learn_calibration(prediction: Floats, S: CandidateSets, task: Task, relative
         Where the density of false labels, the share of rows without their truth and the rows' weights come from.
     relative : ndarray of shape (n,), optional
         Each row's noise scale relative to the typical one.
+    probabilities : ndarray, one entry per candidate, optional
+        How probable each candidate is to be the true one, where that does not go by its distance.
     """
     unit = np.ones(len(S)) if relative is None else relative
     distances = np.abs(S.values - prediction[S.row_index]) / unit[S.row_index]
@@ -169,14 +177,15 @@ def learn_calibration(prediction: Floats, S: CandidateSets, task: Task, relative
     weight = np.ones(len(S)) if task.sample_weight is None else task.sample_weight
     log_q = np.zeros(S.values.size) if task.false_labels is None else task.false_labels.log(S.values)
     missing = float(task.rule.initial_state()[MISSING]) if task.rule.may_miss else 0.0
-    probabilities = fit_distances(
-        distances,
-        S,
-        weight,
-        log_q=log_q + np.log(unit[S.row_index]),
-        missing=missing,
-        learn_missing=task.rule.learns_missing,
-    )
+    if probabilities is None:
+        probabilities = fit_distances(
+            distances,
+            S,
+            weight,
+            log_q=log_q + np.log(unit[S.row_index]),
+            missing=missing,
+            learn_missing=task.rule.learns_missing,
+        )
     rows = float(weight.sum()) ** 2 / float(weight @ weight)
     worst = np.maximum.reduceat(np.where(S.prior_or_uniform > 0.0, distances, 0.0), S.offsets[:-1])
     labels = CandidateSets._of_checked(worst, np.arange(len(S) + 1))

@@ -23,7 +23,9 @@ from plr._checks import (
     check_validation,
     is_plain_target,
 )
+from plr._parameters import check_choice
 from plr.candidates import CandidateSets, as_candidate_sets
+from plr.candidates.known import CheckedRows, read_known
 from plr.diagnosis import Diagnosis, diagnose_fit
 from plr.errors import (
     AmbiguousDataWarning,
@@ -34,12 +36,13 @@ from plr.errors import (
     ParameterError,
 )
 from plr.folds import check_folds, out_of_fold
-from plr.identification import Identification, identification, shared
+from plr.identification import Identification, choose, identification, shared
 from plr.intervals import Calibration, check_coverage, learn_calibration
 from plr.learners import Fitted, Learner, Task
 from plr.losses import Loss
 from plr.noise import NoiseModel, fit_noise
 from plr.preprocessing.features import Columns
+from plr.priors.learned import Belief, LearnedPrior, check_one_to_one, given_prior, one_to_one
 from plr.training import Recipe, resolve_parts
 from plr.weighting import Weighting
 from plr.weighting.rule import Rule, thread_count
@@ -47,6 +50,9 @@ from plr.weighting.rule import Rule, thread_count
 __all__ = ["Identification", "PartialLabelRegressor"]
 
 Floats = NDArray[np.float64]
+
+PRIORS = ("auto", "given", "learned")
+"""What `PartialLabelRegressor` can be asked to do about priors."""
 
 # What scikit-learn's checks of X leave on an estimator, and ours.
 _RECORDED = ("n_features_in_", "feature_names_in_", "columns_")
@@ -78,6 +84,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         (`plr.learners.starts.SampledStart`). None begins with the priors, as the paper's methods do. ``auto`` is
         ``density`` where the learner is the committee or a Gaussian process and the weighting ``posterior``, and else
         None. The weights of ``average`` never move, so it has no use for a start.
+    prior : {"auto", "given", "learned"}, default="auto"
+        What makes a candidate believable beside its value. ``given`` is the prior of the candidate sets, if any.
+        ``auto`` learns from checked rows (``known``) how much the features of candidates and the given prior count;
+        and where false candidates depend on the features, so that agreement with the model proves little, it learns
+        how much that counts, and fits the learner to the probabilities that result. ``learned`` does so in any case.
+    one_to_one : bool, default=False
+        Whether no two rows can have the same record as their truth. Needs candidate sets with ``record``; rows of one
+        call to ``identify`` are decided together, and records that rows of training hold count against new rows.
     effort : {"low", "normal", "high"} or None, default=None
         How much the committee computes: a fixed plan by the number of rows, never a time, so that the same seed gives
         the same model. None is ``normal``. Other learners, and a `Committee` instance, have parameters of their own;
@@ -98,6 +112,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         What the learner learned.
     learner_, weighting_, loss_ : object
         What was used, names resolved.
+    prior_ : LearnedPrior or None
+        What makes a candidate believable, where that was learned; prints in words.
     noise_ : NoiseModel
         How true labels scatter around predictions; what ``identify`` and ``score`` go by. Estimated from the learner's
         out-of-fold predictions where it made some, and otherwise from the fitted model's.
@@ -150,6 +166,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     start_weights_: Floats | None
     _training: Task | None
     _given: CandidateSets | None
+    _belief: Belief | None
 
     def __init__(
         self,
@@ -157,6 +174,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         weighting: object = "auto",
         loss: object = "squared",
         start: object = "auto",
+        prior: str = "auto",
+        one_to_one: bool = False,
         effort: str | None = None,
         cv: object = 5,
         random_state: object = None,
@@ -167,6 +186,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.weighting = weighting
         self.loss = loss
         self.start = start
+        self.prior = prior
+        self.one_to_one = one_to_one
         self.effort = effort
         self.cv = cv
         self.random_state = random_state
@@ -181,6 +202,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         groups: Any = None,
         validation: tuple[Any, Any] | None = None,
         callback: Callable[[int, int, float], object] | None = None,
+        known: Any = None,
     ) -> PartialLabelRegressor:
         """Fit the model.
 
@@ -197,6 +219,11 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         callback : callable, optional
             Called with ``(done, at most, loss)`` about ten times a second, or after each chain or round where those are
             slow; stops training by raising.
+        known : array-like of shape (n,) or table of n rows, optional
+            True labels of rows that somebody looked up, NaN elsewhere. One that is none of its row's candidates says
+            that the truth was missing there. A table has the column ``value`` and may have ``record``, ``answer``
+            (``"none of these"`` or ``"cannot tell"``) and ``probability``, with which the row was chosen to be looked
+            at; without it, checked rows are taken for a random sample.
 
         Returns
         -------
@@ -204,6 +231,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         """
         learner, weighting, loss = self._resolve(validation is not None)
         learner.check_weighting(weighting)
+        check_choice("prior", self.prior, PRIORS)
         check_folds(self.cv)
         if callback is not None and not callable(callback):
             raise ParameterError(f"callback must be a function of (done, at most, loss), got {callback!r}.")
@@ -218,6 +246,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             raise LengthError(f"X has {_num_samples(X)} rows and the target {len(S)}; they must agree.")
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
+        checked = read_known(known, S)
+        if self.one_to_one:
+            check_one_to_one(S, checked)
         task = Task(
             X,
             S,
@@ -230,6 +261,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             seed=int(check_seed(self.random_state).randint(2**31 - 1)),
             n_jobs=self.n_jobs,
             callback=_tell if callback is None and self.verbose else callback,
+            known=checked,
         )
         if task.counted_rows < learner.few_rows and S.values.size > len(S):
             warnings.warn(
@@ -239,17 +271,22 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 FewRowsWarning,
                 stacklevel=2,
             )
-        model, trained, first = Recipe(learner, self.start, self.cv).train(task)
+        result = self._recipe(learner).train(task)
+        model, trained, belief = result.model, result.task, result.belief
         if self.verbose and callback is None:
             sys.stderr.write("\n")
         prediction = model.training_prediction
         if prediction is None:
             prediction = model.predict(X)
-        task = replace(trained, S=S)
+        # Probabilities go by the priors that the user gave, or that were learned, without what a start added.
+        learned = result.prior
+        weighed = S if learned is None else learned.weigh(S)
+        settled = weighed if checked is None else checked.settle(weighed)
+        task = replace(task if belief is not None else trained, S=settled)
         labels = task.preprocess()
         noise = fit_noise(
             prediction if model.out_of_fold is None else model.out_of_fold,
-            S,
+            task.S,
             weighting,
             task.sample_weight,
             threads,
@@ -258,14 +295,26 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             labels,
             task.rule,
         )
+        if belief is not None and belief.prior.agreement is not None:
+            noise = replace(noise, scale=belief.prior.agreement.noise, missing=0.0)
         relative = None if model.relative_scale is None else model.predict_scale(X)
-        probabilities = noise.probabilities(prediction, S, threads, relative, labels.sets)
+        if belief is None:
+            probabilities = noise.probabilities(prediction, task.S, threads, relative, labels.sets)
+            if checked is not None:
+                probabilities, _ = checked.settle_probabilities(S, probabilities, np.zeros(len(S)))
+        else:
+            probabilities = belief.probabilities
         diagnosis = diagnose_fit(task, prediction, probabilities)
+        if self.one_to_one and belief is None:
+            counts = 1.0 if task.sample_weight is None else (task.sample_weight > 0)[S.row_index]
+            learned = (learned or given_prior(S)).holding(S, one_to_one(S, _log(probabilities)) * counts)
         recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
-        self._take_parts(learner, weighting, loss, model, noise, diagnosis, **recorded)
-        self.start_weights_ = first
+        self._take_parts(learner, weighting, loss, model, noise, diagnosis, prior=learned, **recorded)
+        self.start_weights_ = result.first
         self.candidate_probabilities_ = shared(probabilities, S, diagnosis)
-        self._training, self._given = replace(trained, callback=None, preprocessing=None), S
+        kept = trained if belief is None else task
+        self._training, self._given = replace(kept, callback=None, preprocessing=None), S
+        self._belief = belief
         return self
 
     def _take_parts(
@@ -277,6 +326,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         noise: NoiseModel,
         diagnosis: Diagnosis | None,
         calibration: Calibration | None = None,
+        prior: LearnedPrior | None = None,
         **recorded: Any,
     ) -> None:
         """Become a fitted regressor of these parts, without training rows, and warn where the data cannot tell."""
@@ -286,8 +336,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.learner_, self.weighting_, self.loss_ = learner, weighting, loss
         self.model_, self.n_iter_ = model, model.report.rounds
         self.noise_, self.noise_scale_, self.missing_share_ = noise, noise.scale, noise.missing
-        self.diagnosis_, self.calibration_ = diagnosis, calibration
-        self.start_weights_ = self._training = self._given = None
+        self.diagnosis_, self.calibration_, self.prior_ = diagnosis, calibration, prior
+        self.start_weights_ = self._training = self._given = self._belief = None
         self._identified: Identification | None = None
         # Of the training rows, out of fold, where the learner has none of its own; set when folds are fitted.
         self._out_of_fold: Floats | None = None
@@ -333,13 +383,25 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if (X is None) != (S is None):
             raise ParameterError("Give both X and S to identify new rows, or neither to identify the training rows.")
         if X is not None:
-            sets = as_candidate_sets(S)
-            prediction, relative = self._predict_with_scale(X)
+            sets, rows = as_candidate_sets(S), check_features(self, X, self.learner_, reset=False)
+            prediction = self.model_.predict(rows)
             if len(sets) != len(prediction):
                 raise LengthError(f"X has {len(prediction)} rows and S {len(sets)}; they must agree.")
-            return identification(self.noise_, prediction, sets, relative, diagnosis=self.diagnosis_)
+            if self.prior_ is not None and self.prior_.agreement is not None:
+                probabilities, missing = self.prior_.probabilities(sets, prediction, rows)
+                return choose(probabilities, sets, missing, self.diagnosis_)
+            relative = self.model_.predict_scale(rows)
+            found = identification(self.noise_, prediction, self._weigh(sets), relative, diagnosis=self.diagnosis_)
+            if self.prior_ is None or not self.prior_.held:
+                return found
+            shares = self.prior_.share_records(sets, _log(found.probabilities))
+            return choose(shares * (1.0 - found.missing)[sets.row_index], sets, found.missing, self.diagnosis_)
+        if self._identified is None and self._belief is not None:
+            _, sets = self._training_rows("")
+            self._identified = choose(self._belief.probabilities, sets, self._belief.missing, self.diagnosis_)
         if self._identified is None:
-            task, sets = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
+            task, given = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
+            sets = self._weigh(given, task.known)
             model, noise, out = self.model_, self.noise_, self.model_.out_of_fold
             if out is None:
                 # Folds take over the start's weights: a row's were made without its fold. That other rows' were made
@@ -354,10 +416,25 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                     relative=model.relative_scale,
                     rule=task.rule,
                 )
-            self._identified = identification(
-                noise, out, sets, model.relative_scale, model.out_of_fold_weights, self.diagnosis_
-            )
+            found = identification(noise, out, sets, model.relative_scale, model.out_of_fold_weights, self.diagnosis_)
+            self._identified = self._settle(found, given, task.known)
         return self._identified
+
+    def _weigh(self, S: CandidateSets, known: CheckedRows | None = None) -> CandidateSets:
+        """Return sets with the learned prior, where there is one, and known labels in place of candidates."""
+        weighed = S if self.prior_ is None else self.prior_.weigh(S)
+        return weighed if known is None else known.settle(weighed)
+
+    def _settle(self, found: Identification, S: CandidateSets, known: CheckedRows | None) -> Identification:
+        """Return an identification that is certain about checked rows and gives no record to two training rows."""
+        if known is None and not self.one_to_one:
+            return found
+        probabilities, missing = found.probabilities, found.missing
+        if known is not None:
+            probabilities, missing = known.settle_probabilities(S, probabilities, missing)
+        if self.one_to_one:
+            probabilities = one_to_one(S, _log(probabilities)) * (1.0 - missing)[S.row_index]
+        return choose(probabilities, S, missing, self.diagnosis_)
 
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
         """Return an interval around each prediction that holds the true label as often as asked.
@@ -415,10 +492,11 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             prediction, relative = self.model_.out_of_fold, self.model_.relative_scale
             if prediction is None or task.rule.may_miss or S.values.size > len(S):
                 fresh = replace(task, S=S, start=None, log_q=None, false_labels=None)
-                prediction, relative = Recipe(self.learner_, self.start, self.cv).cross_fit_predict(fresh)
+                prediction, relative = self._recipe(self.learner_).cross_fit_predict(fresh)
                 if self._out_of_fold is None and self.model_.out_of_fold is None:
                     self._out_of_fold = prediction
-            self.calibration_ = learn_calibration(prediction, S, task, relative)
+            shares = None if self._belief is None else self._belief.probabilities
+            self.calibration_ = learn_calibration(prediction, self._weigh(S, task.known), task, relative, shares)
         return self.calibration_
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -444,6 +522,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             return _r2(S.values, prediction, weight)
         return float(np.average(self.noise_.log_likelihood(prediction, S, relative), weights=weight))
 
+    def _recipe(self, learner: Learner) -> Recipe:
+        return Recipe(learner, self.start, self.cv, self.prior, self.one_to_one)
+
     def _resolve(self, validated: bool = False) -> tuple[Learner, Weighting, Loss]:
         return resolve_parts(self.learner, self.weighting, self.loss, self.effort, self.cv, validated)
 
@@ -463,7 +544,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
-        state |= {name: None for name in ("_training", "_given") if name in state}
+        state |= {name: None for name in ("_training", "_given", "_belief") if name in state}
         return state
 
     def __sklearn_tags__(self) -> Any:
@@ -478,6 +559,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags = given.input_tags
         tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
+
+
+def _log(probabilities: Floats) -> Floats:
+    return np.log(np.maximum(probabilities, np.finfo(float).tiny))
 
 
 def _tell(done: int, total: int, loss: float) -> None:

@@ -9,22 +9,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plr._parameters import check_choice, check_number
+from plr.candidates import CandidateSets
 from plr.contracts import lists_rows
 from plr.errors import ParameterError
 from plr.folds import cross_fit, make_folds
 from plr.learners import MLP, Committee, Fitted, Learner, Task, get_learner
 from plr.learners.committee import EFFORTS
 from plr.learners.refit.fits import trusted
-from plr.learners.starts import choose_start, first_weights
+from plr.learners.starts import DensityStart, as_matrix, choose_start, first_weights
 from plr.losses import Loss, Squared, get_loss
+from plr.preprocessing.features import learn_columns, learn_encoding
+from plr.priors.dependence import Dependence, intraclass_correlation, variance_explained
+from plr.priors.learned import Belief, LearnedPrior, RowFeatures, learn_belief, learn_coefficients
+from plr.priors.logit import Alternatives
+from plr.priors.smoothing import KernelSmoother
 from plr.weighting import Posterior, Weighting, get_weighting
 
-__all__ = ["Recipe", "resolve_parts"]
+__all__ = ["Recipe", "Trained", "resolve_parts"]
 
 Floats = NDArray[np.float64]
 
 # Instead of folds that the user listed row by row, which say nothing about a part of the rows.
 _INNER_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training came to.
+
+    Attributes
+    ----------
+    model : Fitted
+    task : Task
+        As the learner saw it.
+    first : ndarray, one entry per candidate, or None
+        The start's weights.
+    prior : LearnedPrior or None
+        What makes a candidate believable, where it was learned.
+    belief : Belief or None
+        What the learner was fitted to, where false candidates depend on the features.
+    """
+
+    model: Fitted
+    task: Task
+    first: Floats | None = None
+    prior: LearnedPrior | None = None
+    belief: Belief | None = None
 
 
 @dataclass(frozen=True)
@@ -34,27 +64,75 @@ class Recipe:
     Attributes
     ----------
     learner : Learner
-    start : object
-        As the regressor's parameter.
+    start, prior : object
+        As the regressor's parameters.
     cv : object
         The folds.
+    one_to_one : bool
+        Whether no two rows have the same record as their truth.
     """
 
     learner: Learner
     start: Any
     cv: object
+    prior: str = "given"
+    one_to_one: bool = False
 
-    def train(self, task: Task) -> tuple[Fitted, Task, Floats | None]:
-        """Return a fitted model, the task as the learner saw it, and the start's weights, None where there is none."""
-        task = task.prepared()
-        S = task.S
+    def train(self, task: Task) -> Trained:
+        """Return a fitted model, and what it was fitted to."""
+        given = task.S
+        task = _settle_known(task).prepared()
+        S, learned = task.S, None
+        dependence = self._look_for_dependence(task, given)
+        if self.prior != "given":
+            learned = learn_coefficients(given, task.known, task.sample_weight, dependence)
+            if learned is not None:
+                S = S.with_prior(learned.weigh(given).prior_or_uniform)
+                task = replace(task, S=S).prepared()
         start = choose_start(self.start, task.rule.weighting, self.learner, len(S))
         first = None if start is None else first_weights(start, task, self.cv, self.learner)
+        if dependence.needs_predictions or self.prior == "learned":
+            belief = self._believe(task, given, first, dependence)
+            if belief is not None:
+                task = _on_labels(task, belief)
+                return Trained(self.learner.fit(task), task, first, belief.prior, belief)
         if first is not None and S.values.size > len(S):
             # Where the density of false labels is estimated, it is estimated better now.
             trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
             task = replace(task, start=first, S=trusted(S, first, trust)).prepared()
-        return self.learner.fit(task), task, first
+        return Trained(self.learner.fit(task), task, first, learned)
+
+    def _look_for_dependence(self, task: Task, S: CandidateSets) -> Dependence:
+        """Return how alike the candidates of a row are; not at all where the density of false labels is given."""
+        weighting = task.rule.weighting
+        assumed = isinstance(getattr(weighting, "false_labels", None), str)
+        if self.prior == "given" or not (weighting.learns_scale and assumed):
+            return Dependence(0.0)
+        return Dependence(intraclass_correlation(Alternatives(S.offsets), S.values))
+
+    def _believe(self, task: Task, S: CandidateSets, first: Floats | None, dependence: Dependence) -> Belief | None:
+        """Return what to fit the learner to, where false candidates depend on the features; else None."""
+        X, columns, categorical = task.X, None, task.categorical
+        if self.learner.takes == "rows":
+            try:
+                columns = learn_columns(X)
+                X, categorical = as_matrix(X)
+            except ParameterError:
+                return None
+        folds = [test for _, test in make_folds(task, self.cv)]
+        if not folds or not isinstance(X, np.ndarray) or X.ndim != 2:
+            return None
+        if first is None:
+            first = first_weights(DensityStart.for_draws(len(S)), task, self.cv, self.learner)
+        features = RowFeatures(columns, learn_encoding(X, categorical, task.sample_weight))
+        encoded = features.encoding.apply(X)
+        smoother = KernelSmoother(encoded, folds, task.seed, task.sample_weight)
+        sets = Alternatives(S.offsets)
+        prediction = smoother.out_of_fold(sets.sum(first * task.S.values))
+        dependence = replace(dependence, explained=variance_explained(sets, S.values, prediction, first))
+        if not dependence.found and self.prior != "learned":
+            return None
+        return learn_belief(S, features, smoother, dependence, task.known, task.sample_weight, self.one_to_one)
 
     def cross_fit_predict(self, task: Task) -> tuple[Floats, Floats | None]:
         """Predict each row by a model fitted without the row's fold; with its noise scale where there is one.
@@ -70,8 +148,41 @@ class Recipe:
                 "the others."
             )
         cv = _INNER_FOLDS if lists_rows(self.cv) else self.cv
-        recipe = Recipe(self.learner.for_folds(task), self.start, cv)
-        return cross_fit(self.learner, task, folds, lambda part: recipe.train(part)[0])
+        recipe = replace(self, learner=self.learner.for_folds(task), cv=cv)
+        return cross_fit(self.learner, task, folds, lambda part: recipe.train(part).model)
+
+
+def _settle_known(task: Task) -> Task:
+    """Return the task with known labels in place of the candidates of their rows.
+
+    A row whose truth is known to be missing, and not known, has nothing to learn from, and no weight.
+    """
+    known = task.known
+    if known is None:
+        return task
+    weight, lost = task.sample_weight, known.missing & ~known.labelled
+    if lost.any():
+        weight = np.where(lost, 0.0, 1.0 if weight is None else weight)
+    return replace(task, S=known.settle(task.S), sample_weight=weight)
+
+
+def _on_labels(task: Task, belief: Belief) -> Task:
+    """Return the task with the expected label of each row; rows whose truth may be missing count for less."""
+    weight = np.ones(len(belief.labels)) if task.sample_weight is None else task.sample_weight
+    if task.known is not None:
+        # The label of such a row is known, though it is none of the candidates.
+        weight = weight * np.where(task.known.labelled, 1.0, 1.0 - belief.missing)
+    plain = bool((weight == 1.0).all())
+    labels = CandidateSets.from_labels(belief.labels)
+    return replace(
+        task,
+        S=labels,
+        sample_weight=None if plain else weight,
+        log_q=None,
+        start=None,
+        false_labels=None,
+        preprocessing=None,
+    ).prepared()
 
 
 def resolve_parts(

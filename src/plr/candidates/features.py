@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from plr.candidates.arrays import Integers, as_floats, is_missing
 from plr.errors import CandidateError, LengthError, ParameterError
 
-__all__ = ["Column", "as_column", "check_records", "entries_of", "flatten_lists", "flatten_padded", "read_features"]
+__all__ = [
+    "Column",
+    "as_column",
+    "check_records",
+    "entries_of",
+    "flatten_lists",
+    "flatten_padded",
+    "read_features",
+    "record_name",
+]
 
 Column = NDArray[Any]
 """One entry per candidate: float64 with NaN where missing, or texts, empty where missing."""
@@ -27,8 +36,23 @@ def read_features(
         if not isinstance(name, str) or not name:
             raise ParameterError("The name of a candidate feature must be a text.", parameter="features", value=name)
         found[name] = as_column(flatten(column, f"The feature {name!r}"), f"The feature {name!r}", count)
-    records = None if record is None else as_column(flatten(record, "The record"), "The record", count)
-    return found, records
+    if record is None:
+        return found, None
+    names = [record_name(item) for item in flatten(record, "The record")]
+    if len(names) != count:
+        raise LengthError(f"The record has {len(names)} entries for {count} candidates; give one each.")
+    return found, np.array(names, dtype=str)
+
+
+def record_name(record: Any) -> str:
+    """Return a record's name as a text: empty where it has none, and the same for 7 and 7.0.
+
+    >>> record_name(7.0), record_name("B00"), record_name(None)
+    ('7', 'B00', '')
+    """
+    if is_missing(record):
+        return ""
+    return str(int(record)) if isinstance(record, float) and record.is_integer() else str(record)
 
 
 def as_column(items: Any, what: str, count: int) -> Column:
@@ -98,9 +122,8 @@ def flatten_padded(present: NDArray[np.bool_]) -> Callable[[Any, str], Any]:
 
 def check_records(record: Column, offsets: Integers) -> Integers:
     """Return the records as whole numbers from 0 on, -1 where there is none; a record twice in a row is an error."""
-    missing = np.isnan(record) if record.dtype.kind == "f" else record == ""
     codes = np.unique(record, return_inverse=True)[1].astype(np.int64)
-    codes[missing] = -1
+    codes[record == ""] = -1
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((codes, rows))
     twice = np.flatnonzero(
@@ -109,7 +132,7 @@ def check_records(record: Column, offsets: Integers) -> Integers:
     if len(twice):
         place = int(order[twice[0]])
         raise CandidateError(
-            f"Row {rows[place]} has the record {record[place]!r} twice; each candidate of a row is another record.",
+            f"Row {rows[place]} has the record {str(record[place])!r} twice; a record can be a candidate only once.",
             row=int(rows[place]),
             value=record[place],
         )

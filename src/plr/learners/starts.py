@@ -25,7 +25,7 @@ from plr.weighting.base import Weighting
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule
 
-__all__ = ["STARTS", "DensityStart", "SampledStart", "Start", "choose_start", "first_weights", "get_start"]
+__all__ = ["STARTS", "DensityStart", "SampledStart", "Start", "as_matrix", "choose_start", "first_weights", "get_start"]
 
 Floats = NDArray[np.float64]
 
@@ -162,7 +162,7 @@ def first_weights(start: Any, task: Task, cv: object, learner: Learner) -> Float
         # Plain labels: there is nothing to weigh.
         return np.ones(len(task.S))
     if learner.takes == "rows":
-        matrix, categorical = _as_matrix(task.X)
+        matrix, categorical = as_matrix(task.X)
         task = replace(task, X=matrix, categorical=categorical)
     S, name = task.S, type(start).__name__
     given = start.weights(replace(task, validation=None, callback=None, start=None), cv)
@@ -182,7 +182,7 @@ def first_weights(start: Any, task: Task, cv: object, learner: Learner) -> Float
     return weights
 
 
-def _as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
+def as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:
     """Return features that a learner takes as they are as numbers, and which columns of them are categories."""
     columns = learn_columns(X)
     if columns is not None:

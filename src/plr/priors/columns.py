@@ -2,73 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
+from plr.candidates import CandidateSets
 from plr.errors import FeatureError
 from plr.priors.logit import Alternatives
 
-__all__ = ["BUILT_IN", "GROUPS", "CandidateColumns"]
+__all__ = ["CandidateColumns"]
 
 Floats = NDArray[np.float64]
 
-GROUPS = ("own", "order", "built_in", "prior")
-"""Which penalties a column's coefficient may have: see `plr.priors.learned`."""
-
-BUILT_IN = ("rank of the value", "distance from the middle", "absolute distance from the middle", "values nearby")
-
+_BUILT_IN = ("rank of the value", "distance from the middle", "absolute distance from the middle", "values nearby")
 _MOST_LEVELS = 30
+# Values are near each other within this share of the spread of their row.
 _NEARBY = 0.05
+_LEAST_PRIOR = 1e-12
 
 
 @dataclass(frozen=True)
 class CandidateColumns:
-    """How features of candidates become numbers, each standardised within rows.
+    """How features of candidates become numbers, each scaled by how much it differs within rows.
 
     Attributes
     ----------
-    numbers : tuple of str
-        Columns of numbers; each gives its value, whether it is the highest of its row and whether the second, and,
-        where training rows had gaps, whether it is missing.
+    numbers : dict of str to (float, float)
+        Columns of numbers, each with a low and a high value that are typical of it. Each gives its value, whether it is
+        the highest of its row and whether the second.
     gaps : tuple of str
-        Which of these had gaps.
+        Which of these had gaps in training; each gets a column that says where.
     levels : dict of str to tuple of str
-        Columns of categories and their levels, the most frequent ones; others count as one more.
+        Columns of categories and their levels, the most frequent ones; other levels count as none of these.
+    with_values : bool
+        Whether the place of a value among those of its row counts.
     with_prior : bool
         Whether the log of the given prior is a column.
     scales : ndarray
-        What each column is divided by: its spread within rows.
+        What each column is divided by.
     """
 
-    numbers: tuple[str, ...]
+    numbers: dict[str, tuple[float, float]]
     gaps: tuple[str, ...]
     levels: dict[str, tuple[str, ...]]
+    with_values: bool
     with_prior: bool
     scales: Floats
 
+    def __post_init__(self) -> None:
+        require(len(self.scales) == len(self.groups), "columns and scales differ in number")
+        require(bool((self.scales > 0).all()), "scales must be positive")
+
     @classmethod
-    def of(
-        cls, sets: Alternatives, values: Floats, features: Mapping[str, NDArray[np.generic]], prior: Floats | None
-    ) -> CandidateColumns:
+    def learn(cls, S: CandidateSets, with_values: bool) -> CandidateColumns:
         """Look at the features of training rows."""
-        numbers = tuple(name for name, column in features.items() if column.dtype.kind == "f")
-        gaps = tuple(name for name in numbers if np.isnan(features[name]).any())
-        levels = {}
-        for name, column in features.items():
-            if name not in numbers:
-                found, counts = np.unique(column, return_counts=True)
-                levels[name] = tuple(str(level) for level in found[np.argsort(-counts, kind="stable")[:_MOST_LEVELS]])
-        plain = cls(numbers, gaps, levels, prior is not None, np.empty(0))
-        raw = plain._raw(sets, values, features, prior)
+        numbers = {name: column for name, column in S.features.items() if column.dtype.kind == "f"}
+        levels = {name: _frequent(column) for name, column in S.features.items() if name not in numbers}
+        ranges, gaps = {}, []
+        for name, column in numbers.items():
+            present = column[~np.isnan(column)]
+            low, high = np.quantile(present, [0.1, 0.9]).tolist() if len(present) else (0.0, 1.0)
+            ranges[name] = (low, high)
+            if len(present) < len(column):
+                gaps.append(name)
+        own = 3 * len(numbers) + len(gaps) + sum(map(len, levels.values()))
+        width = own + len(_BUILT_IN) * with_values + (S.prior is not None)
+        plain = cls(ranges, tuple(gaps), levels, with_values, S.prior is not None, np.ones(width))
+        raw, sets = plain.matrix(S), Alternatives(S.offsets)
         away = raw - (sets.sum(raw) / sets.sizes[:, None])[sets.rows]
         spread = np.sqrt((away**2).mean(axis=0))
-        scales = np.where(spread > 0, spread, 1.0)
         # The log prior keeps its meaning: with coefficient 1 it is the given prior.
-        scales[[group == "prior" for group in plain.groups]] = 1.0
-        return cls(numbers, gaps, levels, prior is not None, scales)
+        kept = (spread == 0) | np.array([group == "prior" for group in plain.groups], dtype=bool)
+        return replace(plain, scales=np.where(kept, 1.0, spread))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,49 +86,60 @@ class CandidateColumns:
             found += [name, f"{name}: highest of the row", f"{name}: second of the row"]
         found += [f"{name}: missing" for name in self.gaps]
         found += [f"{name} = {level}" for name, levels in self.levels.items() for level in levels]
-        return (*found, *BUILT_IN, *(("log of the given prior",) if self.with_prior else ()))
+        return (*found, *(_BUILT_IN if self.with_values else ()), *(("log prior",) if self.with_prior else ()))
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The group of each column of the matrix."""
+        """The group of each column of the matrix: columns of a group are shrunk by a common penalty."""
         own = ["own", "order", "order"] * len(self.numbers) + ["own"] * len(self.gaps)
         own += ["own"] * sum(map(len, self.levels.values()))
-        return (*own, *["built_in"] * len(BUILT_IN), *(["prior"] if self.with_prior else []))
+        return (*own, *["built_in"] * len(_BUILT_IN) * self.with_values, *["prior"] * self.with_prior)
 
-    def matrix(
-        self, sets: Alternatives, values: Floats, features: Mapping[str, NDArray[np.generic]], prior: Floats | None
-    ) -> Floats:
-        """Return the columns for some rows."""
-        for name in (*self.numbers, *self.levels):
-            if name not in features:
-                raise FeatureError(
-                    f"The candidates have no feature {name!r}, which the model was fitted with; give it for these "
-                    f"candidates too.",
-                    column=name,
-                )
-        return self._raw(sets, values, features, prior) / self.scales
-
-    def _raw(
-        self, sets: Alternatives, values: Floats, features: Mapping[str, NDArray[np.generic]], prior: Floats | None
-    ) -> Floats:
+    def matrix(self, S: CandidateSets) -> Floats:
+        """Return the columns for some rows, one line per candidate."""
+        sets, values = Alternatives(S.offsets), S.values
         rows, columns = sets.rows, []
         for name in self.numbers:
-            column = np.asarray(features[name], float)
-            order = _order(sets, column)
-            middle = np.nan_to_num(_nan_mean(sets, column))[rows]
-            columns += [np.where(np.isnan(column), middle, column), order == 0, order == 1]
-        columns += [np.isnan(np.asarray(features[name], float)) for name in self.gaps]
-        columns += [features[name].astype(str) == level for name, levels in self.levels.items() for level in levels]
-        sizes = sets.sizes[rows]
-        away = values - (sets.sum(values) / sets.sizes)[rows]
-        spread = np.sqrt(sets.sum(away**2) / sets.sizes)[rows]
-        standard = np.divide(away, spread, out=np.zeros_like(away), where=spread > 0)
-        rank = np.divide(_order(sets, -values), sizes - 1, out=np.full(len(values), 0.5), where=sizes > 1)
-        columns += [rank, standard, np.abs(standard), _nearby(sets, values, spread)]
+            column = self._column(S, name, "f")
+            order, present = _order(sets, column), ~np.isnan(column)
+            count = sets.sum(present.astype(float))
+            mean = sets.sum(np.where(present, column, 0.0)) / np.maximum(count, 1.0)
+            columns += [np.where(present, column, mean[rows]), order == 0, order == 1]
+        columns += [np.isnan(self._column(S, name, "f")) for name in self.gaps]
+        for name, levels in self.levels.items():
+            column = self._column(S, name, "U")
+            columns += [column == level for level in levels]
+        if self.with_values:
+            away = values - (sets.sum(values) / sets.sizes)[rows]
+            spread = np.sqrt(sets.sum(away**2) / sets.sizes)[rows]
+            standard = np.divide(away, spread, out=np.zeros_like(away), where=spread > 0)
+            several = np.maximum(sets.sizes[rows] - 1, 1)
+            columns += [_order(sets, -values) / several, standard, np.abs(standard), _nearby(sets, values, spread)]
         if self.with_prior:
-            share = np.repeat(1.0 / sets.sizes, sets.sizes) if prior is None else prior
-            columns.append(np.log(np.maximum(share, 1e-12)))
-        return np.column_stack(columns).astype(float)
+            columns.append(np.log(np.maximum(S.prior_or_uniform, _LEAST_PRIOR)))
+        return np.column_stack(columns).astype(float) / self.scales if columns else np.empty((len(values), 0))
+
+    def _column(self, S: CandidateSets, name: str, kind: str) -> NDArray[Any]:
+        if name not in S.features:
+            raise FeatureError(
+                f"The candidates have no feature {name!r}, which the model was fitted with; give it for these "
+                f"candidates too.",
+                column=name,
+            )
+        column = S.features[name]
+        if column.dtype.kind != kind:
+            held = ("numbers", "texts") if kind == "f" else ("texts", "numbers")
+            raise FeatureError(
+                f"The candidate feature {name!r} held {held[0]} in training and holds {held[1]} now; give it in the "
+                f"same form.",
+                column=name,
+            )
+        return column
+
+
+def _frequent(column: NDArray[Any]) -> tuple[str, ...]:
+    found, counts = np.unique(column, return_counts=True)
+    return tuple(str(level) for level in found[np.argsort(-counts, kind="stable")[:_MOST_LEVELS]])
 
 
 def _order(sets: Alternatives, column: Floats) -> Floats:
@@ -131,19 +150,12 @@ def _order(sets: Alternatives, column: Floats) -> Floats:
     return place
 
 
-def _nan_mean(sets: Alternatives, column: Floats) -> Floats:
-    present = ~np.isnan(column)
-    count = sets.sum(present.astype(float))
-    return np.divide(sets.sum(np.where(present, column, 0.0)), count, out=np.full(len(count), np.nan), where=count > 0)
-
-
 def _nearby(sets: Alternatives, values: Floats, spread: Floats) -> Floats:
-    """Return how many other values of the row lie within a twentieth of its spread, per candidate of the row."""
+    """Return how many other values of the row lie within a twentieth of its spread, per other candidate."""
     order = np.lexsort((values, sets.rows))
     # Sorted within rows, and rows far apart, so that one search finds the neighbours of all.
-    ranges = np.maximum(spread, np.finfo(float).tiny)
-    placed = (values - values.min()) / (np.ptp(values) or 1.0) + 4.0 * sets.rows
-    reach = _NEARBY * ranges / (np.ptp(values) or 1.0)
-    line = placed[order]
+    whole = float(np.ptp(values)) or 1.0
+    placed = (values - values.min()) / whole + 4.0 * sets.rows
+    reach, line = _NEARBY * spread / whole, placed[order]
     count = np.searchsorted(line, placed + reach, "right") - np.searchsorted(line, placed - reach, "left") - 1.0
     return np.asarray(count / np.maximum(sets.sizes[sets.rows] - 1, 1))

@@ -23,9 +23,9 @@ __all__ = ["Dependence", "intraclass_correlation", "student_scale", "variance_ex
 Floats = NDArray[np.float64]
 
 FREEDOM = 4.0
-# Found over seven data sets and seven mechanisms; what lies between is told apart by `variance_explained`.
+# Found over seven data sets and seven mechanisms; what lies between is decided by `variance_explained`.
 _ALIKE = 0.35
-_TOLD_APART = 0.65
+_EXPLAINED = 0.65
 _ROUNDS = 40
 
 
@@ -48,7 +48,7 @@ class Dependence:
     @property
     def found(self) -> bool:
         """Whether false candidates depend on the features in a way that the data cannot tell from the truth."""
-        return self.correlation > _ALIKE and self.explained is not None and self.explained < _TOLD_APART
+        return self.correlation > _ALIKE and self.explained is not None and self.explained < _EXPLAINED
 
     @property
     def needs_predictions(self) -> bool:

@@ -7,9 +7,9 @@ as the evidence (Laplace's approximation of the marginal likelihood) asks for, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from scipy.optimize import minimize
 __all__ = ["Alternatives", "fit_logit"]
 
 Floats = NDArray[np.float64]
+
+_PASSES = 3
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,12 @@ class Alternatives:
 
     offsets: NDArray[np.int64]
 
-    @property
+    @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Number of candidates of each row."""
         return np.diff(self.offsets)
 
-    @property
+    @cached_property
     def rows(self) -> NDArray[np.int64]:
         """The row of each candidate."""
         return np.repeat(np.arange(len(self.offsets) - 1), self.sizes)
@@ -69,13 +71,12 @@ def fit_logit(
     sets: Alternatives,
     features: Floats,
     true: NDArray[np.bool_],
-    groups: Sequence[int],
+    groups: Sequence[str],
     centre: Floats,
-    penalties: Sequence[Sequence[float]],
-    offset: Floats | None = None,
-    weights: Floats | None = None,
-) -> tuple[Floats, Floats]:
-    """Return coefficients and their penalties.
+    penalties: Mapping[str, Sequence[float]],
+    weights: Floats,
+) -> Floats:
+    """Return the coefficients.
 
     Parameters
     ----------
@@ -84,62 +85,66 @@ def fit_logit(
     features : ndarray of shape (n_candidates, n_features)
     true : ndarray of shape (n_candidates,)
         Which candidate is the true one; where several equal it, the likelihood is that of their union.
-    groups : sequence of int
+    groups : sequence of str
         The group of each feature; features of a group share a penalty.
     centre : ndarray of shape (n_features,)
         What the coefficients are shrunk towards.
-    penalties : sequence of sequences of float
+    penalties : dict of str to sequence of float
         The penalties to choose from, for each group.
-    offset : ndarray of shape (n_candidates,), optional
-        What is added to coefficients · features.
-    weights : ndarray of shape (n_rows,), optional
+    weights : ndarray of shape (n_rows,)
         How much each row counts.
     """
-    base = np.zeros(len(features)) if offset is None else offset
-    counts = np.ones(len(sets.sizes)) if weights is None else weights
-    start, best = centre, None
-    for choice in product(*penalties):
-        penalty = np.array([choice[group] for group in groups])
-        found, evidence = _maximise(sets, features, true, base, counts, centre, penalty, start)
-        if best is None or evidence > best[0]:
-            best = evidence, found, penalty
-        start = found
-    assert best is not None
-    return best[1], best[2]
+    names = sorted(set(groups))
+    chosen = {name: max(penalties[name]) for name in names}
+
+    def maximise(chosen: Mapping[str, float], start: Floats) -> tuple[float, Floats]:
+        penalty = np.array([chosen[group] for group in groups])
+        return _maximise(sets, features, true, weights, centre, penalty, start)
+
+    best = maximise(chosen, centre)
+    # One group after the other, from the strongest penalties on.
+    for _ in range(_PASSES):
+        before = dict(chosen)
+        for name in names:
+            for penalty in penalties[name]:
+                if penalty != chosen[name] and (found := maximise({**chosen, name: penalty}, best[1]))[0] > best[0]:
+                    best, chosen = found, {**chosen, name: penalty}
+        if chosen == before:
+            break
+    return best[1]
 
 
 def _maximise(
     sets: Alternatives,
     features: Floats,
     true: NDArray[np.bool_],
-    base: Floats,
-    counts: Floats,
+    weights: Floats,
     centre: Floats,
     penalty: Floats,
     start: Floats,
-) -> tuple[Floats, float]:
-    """Return the likeliest coefficients under one penalty, and the log evidence for it."""
+) -> tuple[float, Floats]:
+    """Return the log evidence for one penalty, and the likeliest coefficients under it."""
     rows = sets.rows
     ruled_out = np.where(true, 0.0, -np.inf)
-    each = counts[rows]
+    each = weights[rows]
 
     def objective(coefficients: Floats) -> tuple[float, Floats]:
-        utility = base + features @ coefficients
+        utility = features @ coefficients
         every, hit = sets.log_sum_exp(utility), sets.log_sum_exp(utility + ruled_out)
         difference = np.exp(utility - every[rows]) - np.where(true, np.exp(utility - hit[rows]), 0.0)
         away = coefficients - centre
-        loss = counts @ (every - hit) + 0.5 * penalty @ away**2
+        loss = weights @ (every - hit) + 0.5 * penalty @ away**2
         return float(loss), features.T @ (each * difference) + penalty * away
 
     solution = minimize(objective, start, jac=True, method="L-BFGS-B")
-    utility = base + features @ solution.x
+    utility = features @ solution.x
 
     def information(utility: Floats) -> Floats:
         share = sets.softmax(utility)[:, None] * features
         mean = sets.sum(share)
-        return (each[:, None] * share).T @ features - (counts[:, None] * mean).T @ mean
+        return np.asarray((each[:, None] * share).T @ features - (weights[:, None] * mean).T @ mean)
 
     curvature = information(utility) - information(utility + ruled_out) + np.diag(penalty)
     sign, size = np.linalg.slogdet(curvature)
     evidence = -float(solution.fun) + 0.5 * float(np.log(penalty).sum()) - 0.5 * float(size)
-    return solution.x, evidence if sign > 0 else -np.inf
+    return (evidence if sign > 0 else -np.inf), solution.x

@@ -12,12 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plr._fields import require
+
 __all__ = ["KernelSmoother", "SmoothFunction"]
 
 Floats = NDArray[np.float64]
 
 _LANDMARKS = 500
-# In units of the inverse of twice the number of features, which are standardised.
+# Entries of a matrix of rows by landmarks; with many rows there are fewer landmarks.
+_MOST_ENTRIES = 20_000_000
+_FEWEST_LANDMARKS = 100
+# In units of the inverse of twice the number of features.
 _WIDTHS = (0.25, 1.0, 4.0)
 _RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
@@ -28,27 +33,27 @@ class SmoothFunction:
 
     Attributes
     ----------
-    centre, spread : ndarray of shape (d,)
-        How features are standardised.
     landmarks : ndarray of shape (m, d)
-        Standardised rows.
+        Encoded rows.
     width : float
         What squared distances are multiplied by.
     coefficients : ndarray of shape (m,)
     constant : float
     """
 
-    centre: Floats
-    spread: Floats
     landmarks: Floats
     width: float
     coefficients: Floats
     constant: float
 
+    def __post_init__(self) -> None:
+        require(self.landmarks.ndim == 2 and self.width > 0.0, "landmarks or width out of range")
+        require(self.coefficients.shape == (len(self.landmarks),), "landmarks and coefficients differ in number")
+
     def predict(self, X: Floats) -> Floats:
-        """Return one value per row of a matrix without gaps."""
-        distances = _squared_distances((X - self.centre) / self.spread, self.landmarks)
-        return np.exp(-self.width * distances) @ self.coefficients + self.constant
+        """Return one value per encoded row."""
+        kernel = np.exp(-self.width * _squared_distances(X, self.landmarks))
+        return np.asarray(kernel @ self.coefficients + self.constant)
 
 
 class KernelSmoother:
@@ -56,78 +61,81 @@ class KernelSmoother:
 
     Parameters
     ----------
-    X : ndarray of shape (n, d), without gaps
+    X : ndarray of shape (n, d)
+        Encoded rows.
     folds : sequence of index arrays
         The rows of each fold.
     seed : int
         Which rows are landmarks.
+    sample_weight : ndarray of shape (n,), optional
     """
 
-    def __init__(self, X: Floats, folds: Sequence[NDArray[np.int64]], seed: int = 0) -> None:
+    def __init__(
+        self, X: Floats, folds: Sequence[NDArray[np.int64]], seed: int = 0, sample_weight: Floats | None = None
+    ) -> None:
         self._folds = folds
-        spread = X.std(axis=0)
-        self._centre, self._spread = X.mean(axis=0), np.where(spread > 0, spread, 1.0)
-        Z = (X - self._centre) / self._spread
-        self._landmarks = Z[np.random.default_rng(seed).permutation(len(Z))[:_LANDMARKS]]
-        between = _squared_distances(self._landmarks, self._landmarks)
-        distances = _squared_distances(Z, self._landmarks)
-        self._maps = [_FeatureMap(distances, between, width / (2 * max(X.shape[1], 1))) for width in _WIDTHS]
+        self._counts = np.ones(len(X)) if sample_weight is None else sample_weight / sample_weight.mean()
+        heavy = np.random.default_rng(seed).permutation(np.flatnonzero(self._counts))
+        count = min(_LANDMARKS, max(_FEWEST_LANDMARKS, _MOST_ENTRIES // len(X)))
+        self._landmarks = X[np.sort(heavy[:count])]
+        between, distances = (
+            _squared_distances(self._landmarks, self._landmarks),
+            _squared_distances(X, self._landmarks),
+        )
+        widths = [width / (2 * max(X.shape[1], 1)) for width in _WIDTHS]
+        self._maps = [_FeatureMap(distances, between, width, self._counts) for width in widths]
 
-    def out_of_fold(self, labels: Floats, weights: Floats | None = None) -> Floats:
+    def out_of_fold(self, labels: Floats) -> Floats:
         """Return the prediction of each row by a function fitted without the row's fold."""
-        chosen, ridge, counts, mean = self._choose(labels, weights)
-        away, predicted = counts * (labels - mean), np.empty(len(labels))
-        gram, moment = chosen.gram(counts), chosen.rows.T @ away
+        chosen, ridge, mean = self._choose(labels)
+        counts, predicted = self._counts, np.full(len(labels), mean)
+        away = counts * (labels - mean)
+        moment = chosen.rows.T @ away
         for fold in self._folds:
             part = chosen.rows[fold]
-            left = gram - part.T @ (counts[fold, None] * part)
+            left = chosen.gram - part.T @ (counts[fold, None] * part)
             left[np.diag_indices_from(left)] += ridge
             predicted[fold] = part @ np.linalg.solve(left, moment - part.T @ away[fold]) + mean
         return predicted
 
-    def fit(self, labels: Floats, weights: Floats | None = None) -> SmoothFunction:
+    def fit(self, labels: Floats) -> SmoothFunction:
         """Return the function fitted to all rows."""
-        chosen, ridge, counts, mean = self._choose(labels, weights)
-        gram = chosen.gram(counts)
-        gram[np.diag_indices_from(gram)] += ridge
-        solution = np.linalg.solve(gram, chosen.rows.T @ (counts * (labels - mean)))
-        return SmoothFunction(
-            self._centre, self._spread, self._landmarks, chosen.width, chosen.projection @ solution, float(mean)
-        )
+        chosen, ridge, mean = self._choose(labels)
+        gram = chosen.gram + ridge * np.eye(len(chosen.gram))
+        solution = np.linalg.solve(gram, chosen.rows.T @ (self._counts * (labels - mean)))
+        return SmoothFunction(self._landmarks, chosen.width, chosen.projection @ solution, mean)
 
-    def _choose(self, labels: Floats, weights: Floats | None) -> tuple[_FeatureMap, float, Floats, float]:
-        """Return the width and the ridge with the smallest leave-one-out error, counts and the mean label."""
-        counts = np.ones(len(labels)) if weights is None else weights / weights.mean()
-        mean = float(np.average(labels, weights=counts))
-        best, root = None, np.sqrt(counts)
+    def _choose(self, labels: Floats) -> tuple[_FeatureMap, float, float]:
+        """Return the width and the ridge with the smallest leave-one-out error, and the mean label."""
+        mean = float(np.average(labels, weights=self._counts))
+        target = np.sqrt(self._counts) * (labels - mean)
+        best = None
         for candidate in self._maps:
-            values, vectors = np.linalg.eigh(candidate.gram(counts)) if weights is not None else candidate.plain
-            rows = root[:, None] * (candidate.rows @ vectors)
-            target = root * (labels - mean)
-            moment, squares = rows.T @ target, rows**2
+            moment = candidate.turned.T @ target
             for ridge in _RIDGES:
-                shrunk = 1.0 / (values + ridge)
-                residual = (target - rows @ (shrunk * moment)) / np.maximum(1.0 - squares @ shrunk, 1e-3)
-                error = float(np.mean(residual**2))
+                shrunk = 1.0 / (candidate.eigenvalues + ridge)
+                leverage = np.minimum(candidate.squares @ shrunk, 1.0 - 1e-3)
+                error = float(np.mean(((target - candidate.turned @ (shrunk * moment)) / (1.0 - leverage)) ** 2))
                 if best is None or error < best[0]:
                     best = error, candidate, ridge
         assert best is not None
-        return best[1], best[2], counts, mean
+        return best[1], best[2], mean
 
 
 class _FeatureMap:
     """The rows as points whose inner products are the kernel's values at the landmarks."""
 
-    def __init__(self, distances: Floats, between: Floats, width: float) -> None:
+    def __init__(self, distances: Floats, between: Floats, width: float, counts: Floats) -> None:
         values, vectors = np.linalg.eigh(np.exp(-width * between))
         kept = values > 1e-8 * values[-1]
         self.width = width
         self.projection: Floats = vectors[:, kept] / np.sqrt(values[kept])
         self.rows: Floats = np.exp(-width * distances) @ self.projection
-        self.plain = np.linalg.eigh(self.rows.T @ self.rows)
-
-    def gram(self, counts: Floats) -> Floats:
-        return np.asarray(self.rows.T @ (counts[:, None] * self.rows))
+        self.gram: Floats = self.rows.T @ (counts[:, None] * self.rows)
+        self.eigenvalues, turned = np.linalg.eigh(self.gram)
+        # Each row in the directions of the eigenvectors, by which any ridge is a division.
+        self.turned: Floats = np.sqrt(counts)[:, None] * (self.rows @ turned)
+        self.squares: Floats = self.turned**2
 
 
 def _squared_distances(rows: Floats, others: Floats) -> Floats:

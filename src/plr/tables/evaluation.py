@@ -9,12 +9,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr._parameters import check_number
+from plr.candidates.matching import Precision, precision_of
 from plr.columns.candidates import read_sets
 from plr.columns.targets import read_target
 from plr.errors import DataError, ParameterError
 from plr.front_end import FrontEnd, warn
 from plr.identification import identification
-from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics, Precision, precision_of
+from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics
 from plr.sources.source import Batch, Source
 from plr.tables.row_digests import SeenRows
 from plr.tables.row_reader import RowReader, batches_of, no_candidates, place_in
