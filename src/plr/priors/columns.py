@@ -13,7 +13,7 @@ from plr.candidates import CandidateSets
 from plr.errors import FeatureError
 from plr.priors.logit import Alternatives
 
-__all__ = ["CandidateColumns"]
+__all__ = ["CandidateColumns", "log_prior"]
 
 Floats = NDArray[np.float64]
 
@@ -118,7 +118,7 @@ class CandidateColumns:
             standard, several = _standardised(sets, S.values), np.maximum(sets.sizes[rows] - 1, 1)
             columns += [_order(sets, -S.values) / several, standard, np.abs(standard), _nearby(sets, standard)]
         if self.with_prior:
-            columns.append(np.log(np.maximum(S.prior_or_uniform, _LEAST_PRIOR)))
+            columns.append(log_prior(S))
         return np.column_stack(columns).astype(float) / self.scales if columns else np.empty((len(S.values), 0))
 
     def _column(self, S: CandidateSets, name: str, kind: str) -> NDArray[Any]:
@@ -137,6 +137,11 @@ class CandidateColumns:
                 column=name,
             )
         return column
+
+
+def log_prior(S: CandidateSets) -> Floats:
+    """Return the log of the given prior, which is a number where the prior is 0 as well."""
+    return np.log(np.maximum(S.prior_or_uniform, _LEAST_PRIOR))
 
 
 def _frequent(column: NDArray[Any]) -> tuple[str, ...]:

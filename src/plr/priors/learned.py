@@ -33,7 +33,7 @@ from plr.candidates.known import CheckedRows
 from plr.errors import CandidateError, ParameterError
 from plr.preprocessing.features import Columns, Encoding
 from plr.preprocessing.scaling import Affine, rescaled
-from plr.priors.columns import CandidateColumns
+from plr.priors.columns import CandidateColumns, log_prior
 from plr.priors.dependence import FREEDOM, Dependence, student_scale
 from plr.priors.logit import Alternatives, fit_logit
 from plr.priors.one_to_one import one_to_one_shares
@@ -213,7 +213,9 @@ class LearnedPrior:
         return S.with_prior(Alternatives(S.offsets).softmax(self._utility(S)))
 
     def _utility(self, S: CandidateSets) -> Floats:
-        return self.columns.matrix(S) @ self.coefficients + _impossible(S)
+        utility = self.columns.matrix(S) @ self.coefficients + _impossible(S)
+        # How much a prior counts is not known where training rows had none; it then counts as it is.
+        return utility if self.columns.with_prior or S.prior is None else utility + log_prior(S)
 
     def probabilities(self, S: CandidateSets, prediction: Floats, X: Any) -> tuple[Floats, Floats]:
         """Return the probability of each candidate of new rows, and that none of a row's is true."""
@@ -252,7 +254,8 @@ class LearnedPrior:
                     f"{_times(weight[f'{name}: highest of the row'])} others"
                 )
         found += [
-            f"a candidate with {name} {level} is {_times(weight[f'{name} = {level}'])} others"
+            f"a candidate with {f'{name} {level}' if level else f'no {name}'} is {_times(weight[f'{name} = {level}'])} "
+            f"others"
             for name, levels in columns.levels.items()
             for level in levels
         ]
