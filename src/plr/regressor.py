@@ -44,7 +44,14 @@ from plr.learners import Fitted, Learner, Task
 from plr.losses import Loss
 from plr.noise import NoiseModel, fit_noise
 from plr.preprocessing.features import Columns
-from plr.priors.learned import Belief, LearnedPrior, check_one_to_one, given_prior, one_to_one, teaching_rows
+from plr.priors.learned import (
+    Belief,
+    LearnedPrior,
+    check_one_to_one,
+    given_prior,
+    share_training_records,
+    teaching_rows,
+)
 from plr.training import Recipe, resolve_parts
 from plr.weighting import Weighting
 from plr.weighting.rule import Rule, thread_count
@@ -170,6 +177,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     _training: Task | None
     _given: CandidateSets | None
     _belief: Belief | None
+    _identified: Identification | None
 
     def __init__(
         self,
@@ -319,9 +327,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if checked is not None:
             probabilities, _ = checked.settle_probabilities(S, probabilities, np.zeros(len(S)))
         if self.one_to_one and belief is None:
-            counted = _may_hold(S, checked, task.sample_weight)
-            shares = one_to_one(S, _log(probabilities), counted) * counted[S.row_index]
-            learned = (learned or given_prior(S)).holding(S, shares)
+            shares, counted = share_training_records(S, probabilities, checked, task.sample_weight)
+            learned = (learned or given_prior(S)).holding(S, shares * counted[S.row_index])
         recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
         self._take_parts(learner, weighting, loss, model, noise, diagnosis, prior=learned, **recorded)
         self.start_weights_ = result.first
@@ -354,7 +361,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.noise_, self.noise_scale_, self.missing_share_ = noise, noise.scale, noise.missing
         self.diagnosis_, self.calibration_, self.prior_ = diagnosis, calibration, prior
         self.start_weights_ = self._training = self._given = self._belief = None
-        self._identified: Identification | None = None
+        self._identified = None
         # Of the training rows, out of fold, where the learner has none of its own; set when folds are fitted.
         self._out_of_fold: Floats | None = None
         # What training rows are recognised by in other tables; set by ``plr fit``.
@@ -432,8 +439,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 )
             found = identification(noise, out, sets, model.relative_scale, model.out_of_fold_weights, self.diagnosis_)
             if self.one_to_one:
-                counted = _may_hold(given, task.known, task.sample_weight)
-                shares = one_to_one(given, _log(found.probabilities), counted)
+                shares, _ = share_training_records(given, found.probabilities, task.known, task.sample_weight)
                 again = choose(shares * (1.0 - found.missing)[given.row_index], given, found.missing)
                 found = replace(again, caution=found.caution)
             self._identified = self._settle(found, given, task.known)
@@ -593,12 +599,6 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags = given.input_tags
         tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
-
-
-def _may_hold(S: CandidateSets, known: CheckedRows | None, sample_weight: Floats | None) -> NDArray[np.bool_]:
-    """Return which rows can have a record: those that count, and whose truth is not known to be missing."""
-    counted = np.ones(len(S), dtype=bool) if sample_weight is None else sample_weight > 0
-    return counted if known is None else counted & ~known.missing
 
 
 def _log(probabilities: Floats) -> Floats:

@@ -40,7 +40,7 @@ def test_coefficients_are_the_likeliest(ties):
 def test_few_rows_stay_near_the_centre_and_many_leave_it():
     penalties = {"own": (1.0, 100.0), "prior": (1.0, 100.0)}
     few, many = (fit_logit(*problem(rows), GROUPS, CENTRE, penalties, np.ones(rows)) for rows in (2, 400))
-    assert np.abs(few - CENTRE).max() < 0.5
+    assert np.abs(few - CENTRE).max() < 1.0
     np.testing.assert_allclose(many, [2.0, 0.0, 1.0], atol=0.4)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import CandidateError, ParameterError
+from plr.learners.starts import DensityStart
 from plr.priors.logit import Alternatives
 from plr.priors.one_to_one import one_to_one_shares
 from support.candidate_mechanisms import join
@@ -39,14 +40,16 @@ def test_two_rows_that_want_one_record():
     assert found[2] < 0.1
 
 
-PROBLEM = join(120, matches=4)
+PROBLEM, START = join(120, matches=4), DensityStart(models="neighbours")
 
 
 @pytest.fixture(scope="module")
 def models():
     known = PROBLEM.known(40)
     return [
-        PartialLabelRegressor("linear", one_to_one=wanted, random_state=0).fit(PROBLEM.X, PROBLEM.S, known=known)
+        PartialLabelRegressor("linear", one_to_one=wanted, start=START, random_state=0).fit(
+            PROBLEM.X, PROBLEM.S, known=known
+        )
         for wanted in (False, True)
     ]
 

@@ -182,12 +182,13 @@ def variance_explained(sets: Alternatives, values: Floats, prediction: Floats, f
 
 def student_scale(distance: Floats, weights: Floats) -> float:
     """Return the likeliest scale of a Student's t around 0; at least a millionth, as labels are scaled."""
-    counts, least = weights + 1e-12, _LEAST_SCALE**2
-    squared = float(np.average(distance**2, weights=counts)) if len(distance) else 0.0
+    shares, squares, least = weights + 1e-12, distance**2, _LEAST_SCALE**2
+    shares = shares / shares.sum()
+    squared = float(shares @ squares)
     for _ in range(50):
         if squared <= least:
             return _LEAST_SCALE
-        squared = float(np.average(distance**2 * (FREEDOM + 1) / (FREEDOM + distance**2 / squared), weights=counts))
+        squared = float(shares @ (squares * (FREEDOM + 1) / (FREEDOM + squares / squared)))
     return float(np.sqrt(max(squared, least)))
 
 

@@ -50,6 +50,7 @@ __all__ = [
     "learn_belief",
     "learn_coefficients",
     "one_to_one",
+    "share_training_records",
     "teaching_rows",
 ]
 
@@ -78,6 +79,10 @@ _SAME_TOTAL = 1e-9
 _RULED_OUT = -1e3
 # Encoded features are cut off here, in standard deviations.
 _FARTHEST = 100.0
+# Distances from predictions are cut off here, in units of the noise.
+_FARTHEST_LABEL = 1e100
+# Of the probabilities that records are shared by: what a model rules out, another row's claim to a record can undo.
+_LEAST_PROBABILITY = 1e-12
 # However sure it is that a row of training has a record, a new row may have it with this probability.
 _LEAST_FREE = 1e-6
 
@@ -140,10 +145,9 @@ class Agreement:
 
     def log_ratio(self, S: CandidateSets, prediction: Floats, X: Any) -> Floats:
         """Return the exponent times log p / q of each candidate of new rows."""
-        rows = S.row_index
-        middle = self.centre.predict(self.features.encode(X))
-        near = t.logpdf(S.values - prediction[rows], FREEDOM, scale=self.noise)
-        return np.asarray(self.exponent * (near - t.logpdf(S.values - middle[rows], FREEDOM, scale=self.spread)))
+        rows, middle = S.row_index, self.centre.predict(self.features.encode(X))
+        near = _log_density(S.values, prediction[rows], self.noise)
+        return self.exponent * (near - _log_density(S.values, middle[rows], self.spread))
 
 
 @dataclass(frozen=True)
@@ -277,6 +281,13 @@ class LearnedPrior:
         return "\n  ".join(self.describe())
 
 
+def _log_density(values: Floats, centre: Floats, scale: float) -> Floats:
+    """Return the log density of a Student's t, also where predictions are far beyond all labels."""
+    with np.errstate(over="ignore"):
+        away = np.clip((values - centre) / scale, -_FARTHEST_LABEL, _FARTHEST_LABEL)
+    return np.asarray(t.logpdf(away, FREEDOM) - np.log(scale))
+
+
 def _times(log_ratio: float) -> str:
     ratio = float(np.exp(np.clip(log_ratio, -20.0, 20.0)))
     return f"{ratio:.2g} times as believable as" if ratio < 10 else f"{ratio:,.0f} times as believable as"
@@ -313,6 +324,20 @@ def one_to_one(S: CandidateSets, utility: Floats, counted: Booleans | None = Non
     if counted is not None:
         records[~counted[S.row_index]] = -1
     return one_to_one_shares(Alternatives(S.offsets), utility, records)
+
+
+def share_training_records(
+    S: CandidateSets, probabilities: Floats, checked: CheckedRows | None, sample_weight: Floats | None
+) -> tuple[Floats, Booleans]:
+    """Return probabilities of training rows where no two have the same record as their truth, and which can have one.
+
+    Those can that count, and whose truth is not known to be missing.
+    """
+    counted = np.ones(len(S), dtype=bool) if sample_weight is None else sample_weight > 0
+    if checked is not None:
+        counted &= ~checked.missing
+    utility = np.log(np.maximum(probabilities, _LEAST_PROBABILITY)) + _known_false(S, checked)
+    return one_to_one(S, utility, counted), counted
 
 
 def learn_coefficients(

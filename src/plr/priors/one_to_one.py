@@ -31,20 +31,33 @@ def one_to_one_shares(sets: Alternatives, utility: Floats, records: NDArray[np.i
     records : ndarray of shape (n_candidates,)
         Which record each candidate is, counted from 0; below 0 where it is none, and never taken by another row.
     """
-    free = records < 0
-    places = np.where(free, 0, records)
+    held = np.flatnonzero(records >= 0)
+    by_record = np.unique(records[held], return_inverse=True)[1]
     # How probable it is that other rows leave the record alone, as a log.
     left_alone = np.zeros(len(utility))
-    size = int(places.max(initial=0)) + 1
     for _ in range(_ROUNDS):
-        total = utility + left_alone
-        share = sets.softmax(total)
-        # The odds that the row takes the record, if it were certainly free.
-        odds = share / np.maximum(1.0 - share, 1e-12) / np.exp(left_alone)
-        taken = np.bincount(places, np.where(free, 0.0, odds), size)
-        updated = np.where(free, 0.0, -np.log1p(np.maximum(taken[places] - odds, 0.0)))
-        change = np.abs(updated - left_alone).max()
-        left_alone = _DAMPING * left_alone + (1.0 - _DAMPING) * updated
+        # The odds that the row takes the record, if it were certainly free; and that any other row does.
+        odds = utility - _log_sum_of_others(utility + left_alone, sets.rows)
+        updated = -np.logaddexp(0.0, _log_sum_of_others(odds[held], by_record))
+        change = np.abs(updated - left_alone[held]).max(initial=0.0)
+        left_alone[held] += (1.0 - _DAMPING) * (updated - left_alone[held])
         if change < _SETTLED:
             break
     return sets.softmax(utility + left_alone)
+
+
+def _log_sum_of_others(values: Floats, groups: NDArray[np.int64]) -> Floats:
+    """Return log Σ exp over the other members of each one's group, very small where there are none.
+
+    The sum of the others is not taken from the sum of all where one of them is most of it, and would leave no digit.
+    """
+    count = int(groups.max(initial=-1)) + 1
+    order = np.lexsort((values, groups))
+    last = order[np.append(groups[order][1:] != groups[order][:-1], True)] if len(order) else order
+    top = np.zeros(count)
+    top[groups[last]] = values[last]
+    scaled = np.exp(values - top[groups])
+    others = (np.bincount(groups, scaled, count))[groups] - scaled
+    scaled[last] = 0.0
+    others[last] = np.bincount(groups, scaled, count)[groups[last]]
+    return np.asarray(top[groups] + np.log(np.maximum(others, np.finfo(float).tiny)))
