@@ -45,6 +45,7 @@ from plr.losses import Loss
 from plr.noise import NoiseModel, fit_noise
 from plr.preprocessing.features import Columns
 from plr.priors.learned import (
+    LEAST_PROBABILITY,
     Belief,
     LearnedPrior,
     check_one_to_one,
@@ -602,7 +603,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
 
 def _log(probabilities: Floats) -> Floats:
-    return np.log(np.maximum(probabilities, np.finfo(float).tiny))
+    """Return logs of probabilities that records are shared by."""
+    return np.log(np.maximum(probabilities, LEAST_PROBABILITY))
 
 
 def _tell(done: int, total: int, loss: float) -> None:

@@ -40,6 +40,7 @@ from plr.priors.one_to_one import one_to_one_shares
 from plr.priors.smoothing import KernelSmoother, SmoothFunction
 
 __all__ = [
+    "LEAST_PROBABILITY",
     "Agreement",
     "Belief",
     "LearnedPrior",
@@ -81,10 +82,11 @@ _RULED_OUT = -1e3
 _FARTHEST = 100.0
 # Distances from predictions are cut off here, in units of the noise.
 _FARTHEST_LABEL = 1e100
-# Of the probabilities that records are shared by: what a model rules out, another row's claim to a record can undo.
-_LEAST_PROBABILITY = 1e-12
+LEAST_PROBABILITY = 1e-6
+"""Of the probabilities that records are shared by: what a model rules out, another row's claim to a record can undo."""
+
 # However sure it is that a row of training has a record, a new row may have it with this probability.
-_LEAST_FREE = 1e-6
+_LEAST_FREE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -336,7 +338,7 @@ def share_training_records(
     counted = np.ones(len(S), dtype=bool) if sample_weight is None else sample_weight > 0
     if checked is not None:
         counted &= ~checked.missing
-    utility = np.log(np.maximum(probabilities, _LEAST_PROBABILITY)) + _known_false(S, checked)
+    utility = np.log(np.maximum(probabilities, LEAST_PROBABILITY)) + _known_false(S, checked)
     return one_to_one(S, utility, counted), counted
 
 

@@ -15,8 +15,8 @@ __all__ = ["one_to_one_shares"]
 
 Floats = NDArray[np.float64]
 
-_ROUNDS = 200
-_SETTLED = 1e-6
+_ROUNDS = 100
+_SETTLED = 1e-4
 _DAMPING = 0.5
 
 
@@ -31,33 +31,33 @@ def one_to_one_shares(sets: Alternatives, utility: Floats, records: NDArray[np.i
     records : ndarray of shape (n_candidates,)
         Which record each candidate is, counted from 0; below 0 where it is none, and never taken by another row.
     """
+    # Candidates that are records, those of the same record one after the other.
     held = np.flatnonzero(records >= 0)
-    by_record = np.unique(records[held], return_inverse=True)[1]
+    held = held[np.argsort(records[held], kind="stable")]
+    by_record = Alternatives(np.append(np.unique(records[held], return_index=True)[1], len(held)))
     # How probable it is that other rows leave the record alone, as a log.
     left_alone = np.zeros(len(utility))
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if len(held) else 0):
         # The odds that the row takes the record, if it were certainly free; and that any other row does.
-        odds = utility - _log_sum_of_others(utility + left_alone, sets.rows)
-        updated = -np.logaddexp(0.0, _log_sum_of_others(odds[held], by_record))
-        change = np.abs(updated - left_alone[held]).max(initial=0.0)
+        odds = utility - _log_sum_of_others(sets, utility + left_alone)
+        updated = -np.logaddexp(0.0, _log_sum_of_others(by_record, odds[held]))
+        change = np.abs(updated - left_alone[held]).max()
         left_alone[held] += (1.0 - _DAMPING) * (updated - left_alone[held])
         if change < _SETTLED:
             break
     return sets.softmax(utility + left_alone)
 
 
-def _log_sum_of_others(values: Floats, groups: NDArray[np.int64]) -> Floats:
-    """Return log Σ exp over the other members of each one's group, very small where there are none.
+def _log_sum_of_others(sets: Alternatives, values: Floats) -> Floats:
+    """Return log Σ exp over the others of each one's set, very small where there are none.
 
-    The sum of the others is not taken from the sum of all where one of them is most of it, and would leave no digit.
+    Where one is most of the sum, the sum of the others is added up without it: a difference would leave no digit.
     """
-    count = int(groups.max(initial=-1)) + 1
-    order = np.lexsort((values, groups))
-    last = order[np.append(groups[order][1:] != groups[order][:-1], True)] if len(order) else order
-    top = np.zeros(count)
-    top[groups[last]] = values[last]
-    scaled = np.exp(values - top[groups])
-    others = (np.bincount(groups, scaled, count))[groups] - scaled
-    scaled[last] = 0.0
-    others[last] = np.bincount(groups, scaled, count)[groups[last]]
-    return np.asarray(top[groups] + np.log(np.maximum(others, np.finfo(float).tiny)))
+    top = sets.max(values)[sets.rows]
+    scaled = np.exp(values - top)
+    others = sets.sum(scaled)[sets.rows] - scaled
+    highest = np.flatnonzero(values == top)
+    highest = highest[np.append(True, np.diff(sets.rows[highest]) > 0)]
+    scaled[highest] = 0.0
+    others[highest] = sets.sum(scaled)
+    return np.asarray(top + np.log(np.maximum(others, np.finfo(float).tiny)))
