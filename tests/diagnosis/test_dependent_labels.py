@@ -9,7 +9,7 @@ from plr.errors import DependentLabelsWarning
 from support.candidate_mechanisms import guesses, join
 
 pytestmark = pytest.mark.usefixtures("small_forests")
-PROBLEM = guesses(200)
+PROBLEM = guesses(120)
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in ("rows", "levels") else ()) for name in CASES]
+)
 def test_it_comes_back(name, tmp_path):
     model, X, S = CASES[name]()
     save_model(model, tmp_path / "model.plr")
