@@ -24,6 +24,7 @@ __all__ = [
     "DataError",
     "DataNotFoundError",
     "DependencyError",
+    "DependentLabelsWarning",
     "DivergenceError",
     "EmptySetError",
     "FeatureError",
@@ -187,6 +188,10 @@ class PlrWarning(UserWarning):
 
 class AmbiguousDataWarning(PlrWarning):
     """A model was fitted to data that cannot tell which candidates are true."""
+
+
+class DependentLabelsWarning(AmbiguousDataWarning):
+    """False labels depend on the features, and neither checked rows nor a prior say which labels are true."""
 
 
 class FewRowsWarning(PlrWarning):

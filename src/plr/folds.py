@@ -28,6 +28,7 @@ __all__ = [
     "merge_equal_rows",
     "out_of_fold",
     "predict_folds",
+    "row_weights",
     "set_rows_aside",
     "take_rows",
 ]
@@ -83,6 +84,12 @@ def merge_equal_rows(task: Task) -> Task:
     rows = np.array([row for row, _ in kept], dtype=np.int64)
     totals = np.array([np.sort(parts).sum() for _, parts in kept])
     return replace(take_rows(task, rows), sample_weight=totals)
+
+
+def row_weights(task: Task) -> Floats:
+    """Return how much each row counts: 1 on average of those that count at all."""
+    weight = np.ones(len(task.S)) if task.sample_weight is None else task.sample_weight
+    return np.asarray(weight * (task.counted_rows / weight.sum()))
 
 
 def set_rows_aside(task: Task, share: float | None) -> Task:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import r2_score
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
@@ -30,6 +31,7 @@ from plr.diagnosis import Diagnosis, diagnose_fit
 from plr.errors import (
     AmbiguousDataWarning,
     CandidateError,
+    DependentLabelsWarning,
     FewRowsWarning,
     LengthError,
     NotFittedError,
@@ -42,7 +44,15 @@ from plr.learners import Fitted, Learner, Task
 from plr.losses import Loss
 from plr.noise import NoiseModel, fit_noise
 from plr.preprocessing.features import Columns
-from plr.priors.learned import Belief, LearnedPrior, check_one_to_one, given_prior, one_to_one
+from plr.priors.learned import (
+    LEAST_PROBABILITY,
+    Belief,
+    LearnedPrior,
+    check_one_to_one,
+    given_prior,
+    share_training_records,
+    teaching_rows,
+)
 from plr.training import Recipe, resolve_parts
 from plr.weighting import Weighting
 from plr.weighting.rule import Rule, thread_count
@@ -129,7 +139,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     diagnosis_ : Diagnosis or None
         Whether the data can tell which candidates are true, by a quick look; None where no row has several. Where it
         cannot, ``fit`` warns, and candidates that fit equally well get probabilities by their prior. `plr.check` looks
-        more closely.
+        more closely. Where false candidates depend on the features, and there are neither checked rows nor a prior,
+        the model is fitted to the means of the candidates.
     calibration_ : Calibration or None
         How far true labels are from predictions; None until `calibrate` or `predict_interval` is called.
     n_iter_ : int
@@ -167,6 +178,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     _training: Task | None
     _given: CandidateSets | None
     _belief: Belief | None
+    _identified: Identification | None
 
     def __init__(
         self,
@@ -249,6 +261,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         checked = read_known(known, S)
         if self.one_to_one:
             check_one_to_one(S, checked)
+        if self.prior == "learned" and S.prior is None and not teaching_rows(S, checked).any():
+            raise ParameterError(
+                "{parameter}='learned' has nothing to learn from: there are no rows of several candidates of which the "
+                "true one is known, and no prior. Give the true labels of some rows as known (NaN elsewhere), "
+                "candidate sets with a prior, or {parameter}='auto'.",
+                parameter="prior",
+                value=self.prior,
+            )
         task = Task(
             X,
             S,
@@ -300,21 +320,25 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         relative = None if model.relative_scale is None else model.predict_scale(X)
         if belief is None:
             probabilities = noise.probabilities(prediction, task.S, threads, relative, labels.sets)
-            if checked is not None:
-                probabilities, _ = checked.settle_probabilities(S, probabilities, np.zeros(len(S)))
         else:
             probabilities = belief.probabilities
-        diagnosis = diagnose_fit(task, prediction, probabilities)
+        taught = int(teaching_rows(S, checked, task.sample_weight).sum())
+        diagnosis = diagnose_fit(task, prediction, probabilities, result.dependence, taught)
+        probabilities = shared(probabilities, task.S, diagnosis)
+        if checked is not None:
+            probabilities, _ = checked.settle_probabilities(S, probabilities, np.zeros(len(S)))
         if self.one_to_one and belief is None:
-            counts = 1.0 if task.sample_weight is None else (task.sample_weight > 0)[S.row_index]
-            learned = (learned or given_prior(S)).holding(S, one_to_one(S, _log(probabilities)) * counts)
+            shares, counted = share_training_records(S, probabilities, checked, task.sample_weight)
+            learned = (learned or given_prior(S)).holding(S, shares * counted[S.row_index])
         recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
         self._take_parts(learner, weighting, loss, model, noise, diagnosis, prior=learned, **recorded)
         self.start_weights_ = result.first
-        self.candidate_probabilities_ = shared(probabilities, S, diagnosis)
+        self.candidate_probabilities_ = probabilities
         kept = trained if belief is None else task
         self._training, self._given = replace(kept, callback=None, preprocessing=None), S
-        self._belief = belief
+        if belief is not None:
+            self._belief = belief
+            self._identified = self._settle(choose(belief.probabilities, S, belief.missing, diagnosis), S, checked)
         return self
 
     def _take_parts(
@@ -338,13 +362,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.noise_, self.noise_scale_, self.missing_share_ = noise, noise.scale, noise.missing
         self.diagnosis_, self.calibration_, self.prior_ = diagnosis, calibration, prior
         self.start_weights_ = self._training = self._given = self._belief = None
-        self._identified: Identification | None = None
+        self._identified = None
         # Of the training rows, out of fold, where the learner has none of its own; set when folds are fitted.
         self._out_of_fold: Floats | None = None
         # What training rows are recognised by in other tables; set by ``plr fit``.
         self._row_digests: NDArray[np.uint64] | None = None
         if diagnosis is not None and diagnosis.caution:
-            warnings.warn(diagnosis.caution, AmbiguousDataWarning, stacklevel=3)
+            category = DependentLabelsWarning if diagnosis.dependent else AmbiguousDataWarning
+            warnings.warn(diagnosis.caution, category, stacklevel=3)
 
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row.
@@ -396,9 +421,6 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 return found
             shares = self.prior_.share_records(sets, _log(found.probabilities))
             return choose(shares * (1.0 - found.missing)[sets.row_index], sets, found.missing, self.diagnosis_)
-        if self._identified is None and self._belief is not None:
-            _, sets = self._training_rows("")
-            self._identified = choose(self._belief.probabilities, sets, self._belief.missing, self.diagnosis_)
         if self._identified is None:
             task, given = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
             sets = self._weigh(given, task.known)
@@ -417,6 +439,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                     rule=task.rule,
                 )
             found = identification(noise, out, sets, model.relative_scale, model.out_of_fold_weights, self.diagnosis_)
+            if self.one_to_one:
+                shares, _ = share_training_records(given, found.probabilities, task.known, task.sample_weight)
+                again = choose(shares * (1.0 - found.missing)[given.row_index], given, found.missing)
+                found = replace(again, caution=found.caution)
             self._identified = self._settle(found, given, task.known)
         return self._identified
 
@@ -425,16 +451,17 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         weighed = S if self.prior_ is None else self.prior_.weigh(S)
         return weighed if known is None else known.settle(weighed)
 
-    def _settle(self, found: Identification, S: CandidateSets, known: CheckedRows | None) -> Identification:
-        """Return an identification that is certain about checked rows and gives no record to two training rows."""
-        if known is None and not self.one_to_one:
+    @staticmethod
+    def _settle(found: Identification, S: CandidateSets, known: CheckedRows | None) -> Identification:
+        """Return an identification that is certain about checked rows."""
+        if known is None:
             return found
-        probabilities, missing = found.probabilities, found.missing
-        if known is not None:
-            probabilities, missing = known.settle_probabilities(S, probabilities, missing)
-        if self.one_to_one:
-            probabilities = one_to_one(S, _log(probabilities)) * (1.0 - missing)[S.row_index]
-        return choose(probabilities, S, missing, self.diagnosis_)
+        probabilities, missing = known.settle_probabilities(S, found.probabilities, found.missing)
+        certain = choose(probabilities, S, missing)
+        # Among equals, the choices of all other rows stay as they are.
+        rows = known.found(S) | known.missing
+        index = np.where(rows, certain.index, found.index)
+        return replace(certain, index=index, value=S.values[S.offsets[:-1] + index], caution=found.caution)
 
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
         """Return an interval around each prediction that holds the true label as often as asked.
@@ -499,8 +526,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             self.calibration_ = learn_calibration(prediction, self._weigh(S, task.known), task, relative, shares)
         return self.calibration_
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R² on plain labels, and the mean log likelihood on candidate sets; higher is better in both.
+    def score(self, X: Any, y: Any, sample_weight: Any = None, known: Any = None) -> float:
+        """Return R² on labels that are known, and else the mean log likelihood of candidate sets; higher is better.
 
         Parameters
         ----------
@@ -511,6 +538,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             compares weightings and learners of the same q on the same rows without knowing a true label. Where a share
             ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
         sample_weight : array-like of shape (n,), optional
+        known : array-like of shape (n,) or table of n rows, optional
+            True labels of rows that somebody looked up, as in ``fit``. The score then is R² on these rows, and all
+            others are ignored; NaN, with a warning, where there are fewer than two.
         """
         S = as_candidate_sets(y)
         plain = is_plain_target(y)
@@ -518,9 +548,20 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if len(S) != len(prediction):
             raise LengthError(f"X has {len(prediction)} rows and the target {len(S)}; they must agree.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
+        if known is not None:
+            checked = read_known(known, S)
+            rows = np.flatnonzero([] if checked is None else checked.labelled)
+            if checked is None or len(rows) < 2:
+                warnings.warn(
+                    f"R² needs at least two rows with a known label, and there are {len(rows)}.",
+                    UndefinedMetricWarning,
+                    stacklevel=2,
+                )
+                return float("nan")
+            return _r2(checked.value[rows], prediction[rows], None if weight is None else weight[rows])
         if plain:
             return _r2(S.values, prediction, weight)
-        return float(np.average(self.noise_.log_likelihood(prediction, S, relative), weights=weight))
+        return float(np.average(self.noise_.log_likelihood(prediction, self._weigh(S), relative), weights=weight))
 
     def _recipe(self, learner: Learner) -> Recipe:
         return Recipe(learner, self.start, self.cv, self.prior, self.one_to_one)
@@ -562,7 +603,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
 
 def _log(probabilities: Floats) -> Floats:
-    return np.log(np.maximum(probabilities, np.finfo(float).tiny))
+    """Return logs of probabilities that records are shared by."""
+    return np.log(np.maximum(probabilities, LEAST_PROBABILITY))
 
 
 def _tell(done: int, total: int, loss: float) -> None:

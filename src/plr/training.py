@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
 from plr.contracts import lists_rows
-from plr.errors import ParameterError
-from plr.folds import cross_fit, make_folds
+from plr.errors import ParameterError, PlrError
+from plr.folds import cross_fit, make_folds, row_weights
 from plr.learners import MLP, Committee, Fitted, Learner, Task, get_learner
 from plr.learners.committee import EFFORTS
 from plr.learners.refit.fits import trusted
 from plr.learners.starts import DensityStart, as_matrix, choose_start, first_weights
 from plr.losses import Loss, Squared, get_loss
 from plr.preprocessing.features import learn_columns, learn_encoding
-from plr.priors.dependence import Dependence, intraclass_correlation, variance_explained
+from plr.priors.dependence import Dependence, explain, intraclass_correlation
 from plr.priors.learned import Belief, LearnedPrior, RowFeatures, learn_belief, learn_coefficients
 from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
@@ -48,6 +48,8 @@ class Trained:
         What makes a candidate believable, where it was learned.
     belief : Belief or None
         What the learner was fitted to, where false candidates depend on the features.
+    dependence : Dependence or None
+        Whether false candidates depend on the features; None where that was not looked for.
     """
 
     model: Fitted
@@ -55,6 +57,7 @@ class Trained:
     first: Floats | None = None
     prior: LearnedPrior | None = None
     belief: Belief | None = None
+    dependence: Dependence | None = None
 
 
 @dataclass(frozen=True)
@@ -80,59 +83,63 @@ class Recipe:
 
     def train(self, task: Task) -> Trained:
         """Return a fitted model, and what it was fitted to."""
-        given = task.S
+        given, weights = task.S, row_weights(task)
         task = _settle_known(task).prepared()
-        S, learned = task.S, None
-        dependence = self._look_for_dependence(task, given)
+        dependence = self._look_for_dependence(task, given, weights)
+        learned = None
         if self.prior != "given":
-            learned = learn_coefficients(given, task.known, task.sample_weight, dependence)
+            learned = learn_coefficients(given, task.known, weights, dependence or Dependence(0.0))
             if learned is not None:
-                S = S.with_prior(learned.weigh(given).prior_or_uniform)
-                task = replace(task, S=S).prepared()
-        start = choose_start(self.start, task.rule.weighting, self.learner, len(S))
+                task = replace(task, S=task.S.with_prior(learned.weigh(given).prior_or_uniform)).prepared()
+        start = choose_start(self.start, task.rule.weighting, self.learner, len(task.S))
         first = None if start is None else first_weights(start, task, self.cv, self.learner)
-        if dependence.needs_predictions or self.prior == "learned":
-            belief = self._believe(task, given, first, dependence)
+        if dependence is not None and (dependence.needs_predictions or self.prior == "learned"):
+            dependence, belief = self._believe(task, given, weights, first, dependence)
             if belief is not None:
                 task = _on_labels(task, belief)
-                return Trained(self.learner.fit(task), task, first, belief.prior, belief)
-        if first is not None and S.values.size > len(S):
+                return Trained(self.learner.fit(task), task, first, belief.prior, belief, dependence)
+        if first is not None and task.S.values.size > len(task.S):
             # Where the density of false labels is estimated, it is estimated better now.
             trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
-            task = replace(task, start=first, S=trusted(S, first, trust)).prepared()
-        return Trained(self.learner.fit(task), task, first, learned)
+            task = replace(task, start=first, S=trusted(task.S, first, trust)).prepared()
+        return Trained(self.learner.fit(task), task, first, learned, dependence=dependence)
 
-    def _look_for_dependence(self, task: Task, S: CandidateSets) -> Dependence:
-        """Return how alike the candidates of a row are; not at all where the density of false labels is given."""
+    def _look_for_dependence(self, task: Task, S: CandidateSets, weights: Floats) -> Dependence | None:
+        """Return how alike the candidates of a row are; None where the weighting goes by no density of false labels.
+
+        Nor is it looked for where that density is given.
+        """
         weighting = task.rule.weighting
         assumed = isinstance(getattr(weighting, "false_labels", None), str)
         if self.prior == "given" or not (weighting.learns_scale and assumed):
-            return Dependence(0.0)
-        return Dependence(intraclass_correlation(Alternatives(S.offsets), S.values))
+            return None
+        return Dependence(intraclass_correlation(Alternatives(S.offsets), S.values, weights))
 
-    def _believe(self, task: Task, S: CandidateSets, first: Floats | None, dependence: Dependence) -> Belief | None:
-        """Return what to fit the learner to, where false candidates depend on the features; else None."""
+    def _believe(
+        self, task: Task, S: CandidateSets, weights: Floats, first: Floats | None, dependence: Dependence
+    ) -> tuple[Dependence, Belief | None]:
+        """Return whether false candidates depend on the features; and if so, what to fit the learner to."""
         X, columns, categorical = task.X, None, task.categorical
         if self.learner.takes == "rows":
             try:
                 columns = learn_columns(X)
                 X, categorical = as_matrix(X)
-            except ParameterError:
-                return None
+            except (PlrError, TypeError, ValueError):
+                # Texts and images: nothing smooth can be fitted to them.
+                return dependence, None
         folds = [test for _, test in make_folds(task, self.cv)]
         if not folds or not isinstance(X, np.ndarray) or X.ndim != 2:
-            return None
+            return dependence, None
         if first is None:
             first = first_weights(DensityStart.for_draws(len(S)), task, self.cv, self.learner)
         features = RowFeatures(columns, learn_encoding(X, categorical, task.sample_weight))
-        encoded = features.encoding.apply(X)
-        smoother = KernelSmoother(encoded, folds, task.seed, task.sample_weight)
-        sets = Alternatives(S.offsets)
-        prediction = smoother.out_of_fold(sets.sum(first * task.S.values))
-        dependence = replace(dependence, explained=variance_explained(sets, S.values, prediction, first))
+        smoother = KernelSmoother(features.encode(task.X), folds, task.seed, row_weights(task))
+        target = task.preprocess().target
+        dependence = explain(dependence, S, task.S, target, first, smoother, weights)
         if not dependence.found and self.prior != "learned":
-            return None
-        return learn_belief(S, features, smoother, dependence, task.known, task.sample_weight, self.one_to_one)
+            return dependence, None
+        belief = learn_belief(S, target, features, smoother, dependence, weights, task.known, self.one_to_one)
+        return dependence, belief
 
     def cross_fit_predict(self, task: Task) -> tuple[Floats, Floats | None]:
         """Predict each row by a model fitted without the row's fold; with its noise scale where there is one.
@@ -181,6 +188,7 @@ def _on_labels(task: Task, belief: Belief) -> Task:
         log_q=None,
         start=None,
         false_labels=None,
+        known=None,
         preprocessing=None,
     ).prepared()
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from plr._parameters import check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
+from plr.candidates.known import read_known
 from plr.contracts import Task
 from plr.diagnosis.ambiguity import (
     OutlyingValue,
@@ -25,6 +26,12 @@ from plr.diagnosis.findings import ENOUGH_ROWS, Diagnosis
 from plr.diagnosis.signal import Signal, is_plain, measure_signal
 from plr.diagnosis.twins import always_one_side, follows_one_of_two, telling_rows
 from plr.errors import CandidateError, LengthError, PlrError
+from plr.folds import make_folds, row_weights, take_rows
+from plr.preprocessing.features import learn_encoding
+from plr.priors.dependence import Dependence, explain, intraclass_correlation
+from plr.priors.learned import RowFeatures, teaching_rows
+from plr.priors.logit import Alternatives
+from plr.priors.smoothing import KernelSmoother
 
 __all__ = ["Diagnosis", "OutlyingValue", "Relation", "Signal", "ValuePair", "check", "diagnose", "diagnose_fit"]
 
@@ -32,6 +39,7 @@ Floats = NDArray[np.float64]
 
 # Rows that features are looked at on, and after a fit their number times that of the columns.
 _ROWS, _MOST_CELLS = 5_000, 500_000
+_FOLDS = 5
 # Rows that pairs of values are counted in.
 _MOST_ROWS = 20_000
 # From this share of the rows with the commoner one on, two values always come together.
@@ -42,7 +50,7 @@ _EVERYWHERE = 0.9
 _SAME_PRIOR, _FEW_PRIORS = 1e-3, 0.02
 
 
-def check(X: Any, S: Any, *, rows: int = _ROWS, random_state: int = 0) -> Diagnosis:
+def check(X: Any, S: Any, known: Any = None, *, rows: int = _ROWS, random_state: int = 0) -> Diagnosis:
     """Look at candidate sets before fitting: how ambiguous they are, and whether features can tell which one is true.
 
     Parameters
@@ -51,6 +59,8 @@ def check(X: Any, S: Any, *, rows: int = _ROWS, random_state: int = 0) -> Diagno
         As `PartialLabelRegressor` takes it.
     S : candidate sets
         As `PartialLabelRegressor` takes them.
+    known : array-like of shape (n,) or table of n rows, optional
+        True labels of rows that somebody looked up, NaN elsewhere, as ``fit`` of `PartialLabelRegressor` takes them.
     rows : int, default=5000
         Rows that the estimate of what features say is made on, drawn at random where there are more.
     random_state : int, default=0
@@ -78,10 +88,41 @@ def check(X: Any, S: Any, *, rows: int = _ROWS, random_state: int = 0) -> Diagno
         raise LengthError(f"X has {len(matrix)} rows and S {len(sets)}; they must agree.")
     if len(sets) == 0:
         raise CandidateError("There are no rows to look at; give at least one.")
-    return diagnose(_task(matrix, sets, categorical, random_state), rows=rows)
+    checked = read_known(known, sets)
+    task = replace(_task(matrix, sets, categorical, random_state), known=checked)
+    dependence = _look_for_dependence(task, rows)
+    task = task if checked is None else replace(task, S=checked.settle(sets))
+    return diagnose(task, rows=rows, dependence=dependence, checked_rows=int(teaching_rows(sets, checked).sum()))
 
 
-def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = None, quick: bool = False) -> Diagnosis:
+def _look_for_dependence(task: Task, rows: int) -> Dependence:
+    """Return whether false candidates depend on the features, found on at most so many rows."""
+    from plr.learners import Density
+    from plr.learners.starts import DensityStart, first_weights
+
+    if len(task.S) > rows:
+        task = take_rows(task, np.sort(np.random.default_rng(task.seed).permutation(len(task.S))[:rows]))
+    given, known, weights = task.S, task.known, row_weights(task)
+    dependence = Dependence(intraclass_correlation(Alternatives(given.offsets), given.values, weights))
+    folds = [test for _, test in make_folds(task, _FOLDS)]
+    if not dependence.needs_predictions or not folds:
+        return dependence
+    task = (task if known is None else replace(task, S=known.settle(given))).prepared()
+    first = first_weights(DensityStart.for_draws(len(given)), task, _FOLDS, Density())
+    features = RowFeatures(None, learn_encoding(task.X, task.categorical))
+    smoother = KernelSmoother(features.encode(task.X), folds, task.seed)
+    return explain(dependence, given, task.S, task.preprocess().target, first, smoother, weights)
+
+
+def diagnose(
+    task: Task,
+    *,
+    rows: int = _ROWS,
+    probabilities: Floats | None = None,
+    quick: bool = False,
+    dependence: Dependence | None = None,
+    checked_rows: int = 0,
+) -> Diagnosis:
     """Look at a task: what `check` does before fitting, and the regressor after it.
 
     Parameters
@@ -95,6 +136,10 @@ def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = No
     quick : bool, default=False
         Whether to measure what features say only where nothing simpler shows that they say something, and where there
         are enough rows for the absence of it to mean something.
+    dependence : Dependence, optional
+        Whether false candidates depend on the features.
+    checked_rows : int
+        Rows of several candidates of which the true one is known.
     """
     sets, random = task.S, np.random.default_rng(task.seed)
     once = sets.unique()
@@ -121,7 +166,8 @@ def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = No
         in_order = np.sort(once.values.reshape(len(once), -1), axis=1)
         alike = bool((in_order == in_order[0]).all())
     plain = not alike and is_plain(part)
-    settled = twins is not None or alike or plain or len(sets) < ENOUGH_ROWS
+    dependent = dependence is not None and dependence.found
+    settled = twins is not None or alike or plain or dependent or len(sets) < ENOUGH_ROWS
     prior = once.prior_or_uniform
     differing = np.maximum.reduceat(prior, starts) - np.minimum.reduceat(prior, starts) > _SAME_PRIOR
     # The probability that a certain false label comes with a true one, where it is known by its value, or by how it
@@ -155,10 +201,18 @@ def diagnose(task: Task, *, rows: int = _ROWS, probabilities: Floats | None = No
         has_prior=bool(np.mean(differing) >= _FEW_PRIORS),
         plain=plain,
         signal=None if quick and settled else measure_signal(part),
+        dependence=dependence,
+        checked_rows=checked_rows,
     )
 
 
-def diagnose_fit(task: Task, prediction: Floats, probabilities: Floats) -> Diagnosis | None:
+def diagnose_fit(
+    task: Task,
+    prediction: Floats,
+    probabilities: Floats,
+    dependence: Dependence | None = None,
+    checked_rows: int = 0,
+) -> Diagnosis | None:
     """Look at what a model was fitted to; None where there was nothing to identify.
 
     Parameters
@@ -167,6 +221,8 @@ def diagnose_fit(task: Task, prediction: Floats, probabilities: Floats) -> Diagn
         The rows, with the priors that the user gave.
     prediction, probabilities : ndarray
         The model's prediction of each row, and the probability of each candidate.
+    dependence, checked_rows
+        As in `diagnose`.
     """
     counts = np.ones(len(task.S), dtype=bool) if task.sample_weight is None else task.sample_weight > 0
     if (task.S.unique().sizes[counts] == 1).all():
@@ -185,7 +241,14 @@ def diagnose_fit(task: Task, prediction: Floats, probabilities: Floats) -> Diagn
     known = task.preprocessing if task.sample_weight is None else None
     looked_at = replace(_task(matrix, sets, categorical, 0), preprocessing=known)
     rows = int(np.clip(_MOST_CELLS // max(matrix.shape[1], 1), 500, _ROWS))
-    return diagnose(looked_at, rows=rows, probabilities=probabilities, quick=True)
+    return diagnose(
+        looked_at,
+        rows=rows,
+        probabilities=probabilities,
+        quick=True,
+        dependence=dependence,
+        checked_rows=checked_rows,
+    )
 
 
 def _as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from plr.diagnosis.ambiguity import OutlyingValue, Relation, ValuePair
 from plr.diagnosis.signal import CLEAR, Signal
+from plr.priors.dependence import Dependence
 
 __all__ = ["CANNOT_TELL", "ENOUGH_ROWS", "Diagnosis"]
 
@@ -20,6 +21,8 @@ ENOUGH_ROWS = 200
 _FAINT, _GOOD = 1.5, 0.15
 # From this lift on, values tell candidates apart where features say nothing: nearly all labels may be one value.
 _BY_VALUE = 0.25
+# Checked rows that are enough to learn from where false candidates depend on the features.
+_ENOUGH_CHECKED = 20
 _FEW_ROWS, _LEAST_MEASURED, _FEW_LABELLED = 50, 20, 0.02
 _HEADLINES = {
     "fine": "Fine: a model can learn from this data.",
@@ -72,6 +75,10 @@ class Diagnosis:
     signal : Signal or None
         What features say about which candidate is true; None where it could not be measured, or where a fit had no need
         to: there, it is measured only if nothing simpler shows that features say something.
+    dependence : Dependence or None
+        Whether false candidates depend on the features; None where that was not looked for.
+    checked_rows : int
+        Rows of several candidates of which the true one is known.
     """
 
     rows: int
@@ -94,6 +101,8 @@ class Diagnosis:
     has_prior: bool
     plain: bool
     signal: Signal | None
+    dependence: Dependence | None = None
+    checked_rows: int = 0
 
     @property
     def verdict(self) -> str:
@@ -106,7 +115,13 @@ class Diagnosis:
     @property
     def tied(self) -> tuple[Relation, ...]:
         """The relations that tie candidates between which nothing in the data can tell; none where something can."""
-        return () if self.twins is None or self._can_tell_twins else (self.twins, *self.further_twins)
+        unresolved = self.twins is not None and not (self._can_tell_twins or self.dependent)
+        return (self.twins, *self.further_twins) if self.twins is not None and unresolved else ()
+
+    @property
+    def dependent(self) -> bool:
+        """Whether false candidates depend on the features, so that agreement with a model proves little."""
+        return self.dependence is not None and self.dependence.found
 
     def brief(self) -> dict[str, str]:
         """Return the verdict, the reason and the advice as plain values."""
@@ -120,6 +135,8 @@ class Diagnosis:
         found = f"{_HEADLINES[CANNOT_TELL]} {self.reason}"
         if self.tied:
             found += " The model has taken one of them: all its predictions and intervals may be those of the other."
+        if self.dependent:
+            found += " The model was fitted to the mean of each row's candidates."
         return f"{found} {self.advice}"
 
     @property
@@ -158,6 +175,8 @@ class Diagnosis:
                 "Nearly all candidates of all rows are the same value, so there is nothing to predict.",
                 "Check that this is the right column.",
             )
+        if self.dependent:
+            return self._judge_dependent()
         if self.twins is not None and not self._can_tell_twins:
             return (
                 CANNOT_TELL,
@@ -240,6 +259,25 @@ class Diagnosis:
             )
         return "fine", f"{found}; a fitted model does better.", "Fit it: plr fit, or PartialLabelRegressor().fit(X, S)."
 
+    def _judge_dependent(self) -> tuple[str, str, str]:
+        found = (
+            "False candidates depend on the features: the candidates of a row are alike, and those near what other "
+            "rows predict do not stand out, so that agreement with a model proves little"
+        )
+        advice = (
+            f"Look up the true labels of {_ENOUGH_CHECKED} to 50 rows, drawn at random, and give them as known, with "
+            "NaN elsewhere: they teach what makes a candidate believable. Features of the candidates, such as a match "
+            "score, or a prior make them count for more."
+        )
+        if not (self.checked_rows or self.has_prior):
+            return CANNOT_TELL, f"{found}.", advice
+        checked = _counted(self.checked_rows, "checked row", "checked rows") if self.checked_rows else ""
+        held = " and ".join(filter(None, [checked, "the priors" if self.has_prior and not checked else ""]))
+        reason = f"{found}; which are true is learned from {held}."
+        if self.checked_rows >= _ENOUGH_CHECKED:
+            return "fine", reason, "Fit it with the known labels; checking more rows helps where probabilities are low."
+        return "thin", reason, advice
+
     def _facts(self) -> list[str]:
         sizes = self.sizes
         lines = [
@@ -282,6 +320,14 @@ class Diagnosis:
             f"{odd.value:g} comes {odd.rows} times and lies far from all else: does it stand for a missing value?"
             for odd in self.odd_values
         ]
+        if self.dependence is not None and self.dependence.explained is not None:
+            explained = max(self.dependence.explained, 0.0)
+            lines.append(
+                f"Candidates of a row are alike (intraclass correlation {self.dependence.correlation:.2f}); believing "
+                f"those near predictions takes away {explained:.0%} of the spread within rows."
+            )
+        if self.checked_rows:
+            lines.append(f"The true candidate is known of {_counted(self.checked_rows)} with several.")
         if self.signal is not None:
             signal = self.signal
             part = f", measured on {signal.rows:,} rows drawn at random" if signal.rows < self.rows else ""

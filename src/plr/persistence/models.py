@@ -33,6 +33,7 @@ from plr.persistence.file import MODEL, check_writable, damaged, differences, op
 from plr.persistence.modules import StoredModule, bring_module
 from plr.persistence.schema import REASONS, MalformedError, RefusedError, kind_of, refusal, require
 from plr.preprocessing.features import Columns
+from plr.priors import LearnedPrior
 from plr.regressor import PartialLabelRegressor
 from plr.weighting import Posterior, Weighting
 
@@ -42,8 +43,8 @@ Floats = NDArray[np.float64]
 
 _FEW_ROWS = 20
 
-TRANSIENT = ("_training", "_given")
-"""What no file holds: the training rows themselves."""
+TRANSIENT = ("_training", "_given", "_belief")
+"""What no file holds: the training rows themselves, and what the model was fitted to in their place."""
 
 # Where models of some kinds say how many columns they take.
 _COLUMNS = {
@@ -74,6 +75,7 @@ class FittedAttributes:
     columns_: Columns | None
     calibration_: Calibration | None
     diagnosis_: Diagnosis | None
+    prior_: LearnedPrior | None
     start_weights_: Floats | None = field(metadata=BY_ROW)
     candidate_probabilities_: Floats | None = field(metadata=BY_ROW)
     _identified: Identification | None = field(metadata=BY_ROW)
@@ -88,6 +90,9 @@ class FittedAttributes:
             require(right and len(names) == columns, "names and columns differ in number")
         require(self.columns_ is None or len(self.columns_.names) == columns, "its table has other columns")
         require(digests is None or (len(digests) == 2 and digests.size > 0), "there must be two digests for each row")
+        if self.prior_ is not None and self.prior_.agreement is not None and columns is not None:
+            right = self.prior_.agreement.features.encoding.columns == columns
+            require(right, "its learned prior wants other columns than it is given")
         model, kind = self.model_, kind_of(self.model_)
         right = (kind == "module") == isinstance(self.learner_, Module)
         right = right and (kind in ("module", "refit") or self.learner_.takes != "rows")

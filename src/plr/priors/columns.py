@@ -13,7 +13,7 @@ from plr.candidates import CandidateSets
 from plr.errors import FeatureError
 from plr.priors.logit import Alternatives
 
-__all__ = ["CandidateColumns"]
+__all__ = ["CandidateColumns", "log_prior"]
 
 Floats = NDArray[np.float64]
 
@@ -53,12 +53,16 @@ class CandidateColumns:
     scales: Floats
 
     def __post_init__(self) -> None:
+        require(all(len(pair) == 2 for pair in self.numbers.values()), "a range needs a low and a high value")
+        require({*self.gaps} <= self.numbers.keys() and not self.numbers.keys() & self.levels.keys(), "unknown columns")
         require(len(self.scales) == len(self.groups), "columns and scales differ in number")
         require(bool((self.scales > 0).all()), "scales must be positive")
 
     @classmethod
-    def learn(cls, S: CandidateSets, with_values: bool) -> CandidateColumns:
-        """Look at the features of training rows."""
+    def learn(cls, S: CandidateSets, weights: Floats, with_values: bool) -> CandidateColumns:
+        """Look at the features of training rows, each of which counts as often as it weighs."""
+        if not weights.all():
+            S, weights = S[weights > 0], weights[weights > 0]
         numbers = {name: column for name, column in S.features.items() if column.dtype.kind == "f"}
         levels = {name: _frequent(column) for name, column in S.features.items() if name not in numbers}
         ranges, gaps = {}, []
@@ -73,7 +77,8 @@ class CandidateColumns:
         plain = cls(ranges, tuple(gaps), levels, with_values, S.prior is not None, np.ones(width))
         raw, sets = plain.matrix(S), Alternatives(S.offsets)
         away = raw - (sets.sum(raw) / sets.sizes[:, None])[sets.rows]
-        spread = np.sqrt((away**2).mean(axis=0))
+        largest = np.maximum(np.abs(away).max(axis=0, initial=0.0), np.finfo(float).tiny)
+        spread = largest * np.sqrt(np.average((away / largest) ** 2, axis=0, weights=weights[sets.rows]))
         # The log prior keeps its meaning: with coefficient 1 it is the given prior.
         kept = (spread == 0) | np.array([group == "prior" for group in plain.groups], dtype=bool)
         return replace(plain, scales=np.where(kept, 1.0, spread))
@@ -97,7 +102,7 @@ class CandidateColumns:
 
     def matrix(self, S: CandidateSets) -> Floats:
         """Return the columns for some rows, one line per candidate."""
-        sets, values = Alternatives(S.offsets), S.values
+        sets = Alternatives(S.offsets)
         rows, columns = sets.rows, []
         for name in self.numbers:
             column = self._column(S, name, "f")
@@ -110,14 +115,11 @@ class CandidateColumns:
             column = self._column(S, name, "U")
             columns += [column == level for level in levels]
         if self.with_values:
-            away = values - (sets.sum(values) / sets.sizes)[rows]
-            spread = np.sqrt(sets.sum(away**2) / sets.sizes)[rows]
-            standard = np.divide(away, spread, out=np.zeros_like(away), where=spread > 0)
-            several = np.maximum(sets.sizes[rows] - 1, 1)
-            columns += [_order(sets, -values) / several, standard, np.abs(standard), _nearby(sets, values, spread)]
+            standard, several = _standardised(sets, S.values), np.maximum(sets.sizes[rows] - 1, 1)
+            columns += [_order(sets, -S.values) / several, standard, np.abs(standard), _nearby(sets, standard)]
         if self.with_prior:
-            columns.append(np.log(np.maximum(S.prior_or_uniform, _LEAST_PRIOR)))
-        return np.column_stack(columns).astype(float) / self.scales if columns else np.empty((len(values), 0))
+            columns.append(log_prior(S))
+        return np.column_stack(columns).astype(float) / self.scales if columns else np.empty((len(S.values), 0))
 
     def _column(self, S: CandidateSets, name: str, kind: str) -> NDArray[Any]:
         if name not in S.features:
@@ -137,6 +139,11 @@ class CandidateColumns:
         return column
 
 
+def log_prior(S: CandidateSets) -> Floats:
+    """Return the log of the given prior, which is a number where the prior is 0 as well."""
+    return np.log(np.maximum(S.prior_or_uniform, _LEAST_PRIOR))
+
+
 def _frequent(column: NDArray[Any]) -> tuple[str, ...]:
     found, counts = np.unique(column, return_counts=True)
     return tuple(str(level) for level in found[np.argsort(-counts, kind="stable")[:_MOST_LEVELS]])
@@ -150,12 +157,21 @@ def _order(sets: Alternatives, column: Floats) -> Floats:
     return place
 
 
-def _nearby(sets: Alternatives, values: Floats, spread: Floats) -> Floats:
+def _standardised(sets: Alternatives, values: Floats) -> Floats:
+    """Return how far each value is from the mean of its row, in standard deviations of the row; 0 where it has none."""
+    # In units of each row's largest, whose square is a number.
+    unit = sets.max(np.abs(values))[sets.rows]
+    scaled = np.divide(values, unit, out=np.zeros_like(values), where=unit > 0)
+    away = scaled - (sets.sum(scaled) / sets.sizes)[sets.rows]
+    spread = np.sqrt(sets.sum(away**2) / sets.sizes)[sets.rows]
+    # Below this, differences are rounding errors of equal values.
+    return np.divide(away, spread, out=np.zeros_like(away), where=spread > 1e-14)
+
+
+def _nearby(sets: Alternatives, standard: Floats) -> Floats:
     """Return how many other values of the row lie within a twentieth of its spread, per other candidate."""
-    order = np.lexsort((values, sets.rows))
     # Sorted within rows, and rows far apart, so that one search finds the neighbours of all.
-    whole = float(np.ptp(values)) or 1.0
-    placed = (values - values.min()) / whole + 4.0 * sets.rows
-    reach, line = _NEARBY * spread / whole, placed[order]
-    count = np.searchsorted(line, placed + reach, "right") - np.searchsorted(line, placed - reach, "left") - 1.0
+    placed = standard + 4.0 * np.sqrt(sets.sizes.max(initial=1)) * sets.rows
+    line = np.sort(placed)
+    count = np.searchsorted(line, placed + _NEARBY, "right") - np.searchsorted(line, placed - _NEARBY, "left") - 1.0
     return np.asarray(count / np.maximum(sets.sizes[sets.rows] - 1, 1))

@@ -10,23 +10,33 @@ is found around predictions?
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata, t
+from scipy.stats import t
 
+from plr._fields import require
+from plr.candidates import CandidateSets
+from plr.preprocessing.scaling import Affine, rescaled
 from plr.priors.logit import Alternatives
+from plr.priors.smoothing import KernelSmoother
 
-__all__ = ["Dependence", "intraclass_correlation", "student_scale", "variance_explained"]
+__all__ = ["FREEDOM", "Dependence", "explain", "intraclass_correlation", "student_scale", "variance_explained"]
 
 Floats = NDArray[np.float64]
 
 FREEDOM = 4.0
+"""Degrees of freedom of the Student's t by which labels scatter around predictions."""
+
 # Found over seven data sets and seven mechanisms; what lies between is decided by `variance_explained`.
 _ALIKE = 0.35
 _EXPLAINED = 0.65
 _ROUNDS = 40
+# The least scale of labels around predictions, where labels have a standard deviation of about 1.
+_LEAST_SCALE = 1e-6
+# Rows that predictions are compared with candidates on.
+_MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,10 @@ class Dependence:
     correlation: float
     explained: float | None = None
 
+    def __post_init__(self) -> None:
+        require(self.correlation <= 1.0, "correlation out of range")
+        require(self.explained is None or self.explained <= 1.0, "share of the spread out of range")
+
     @property
     def found(self) -> bool:
         """Whether false candidates depend on the features in a way that the data cannot tell from the truth."""
@@ -56,21 +70,67 @@ class Dependence:
         return self.correlation > _ALIKE
 
 
-def intraclass_correlation(sets: Alternatives, values: Floats) -> float:
-    """Return how alike the candidates of a row are: the correlation of two candidates of one row, by their ranks."""
-    several = sets.sizes > 1
-    if not several.any():
+def intraclass_correlation(sets: Alternatives, values: Floats, weights: Floats) -> float:
+    """Return how alike the candidates of a row are: the correlation of two candidates of one row, by their ranks.
+
+    Parameters
+    ----------
+    sets, values : the candidates
+    weights : ndarray of shape (n_rows,)
+        How much each row counts.
+    """
+    counted = (sets.sizes > 1) & (weights > 0)
+    if not counted.any():
         return 0.0
-    part, chosen = sets.take(several)
-    ranks = rankdata(values[chosen])
-    sizes = part.sizes
-    away = ranks - (part.sum(ranks) / sizes)[part.rows]
-    within = np.mean(part.sum(away**2) / (sizes - 1))
-    total = ranks.var()
-    return 0.0 if total == 0.0 else float(1.0 - within / total)
+    part, chosen = sets.take(counted)
+    of_row = weights[counted]
+    ranks, each = _ranks(values[chosen], of_row[part.rows]), of_row[part.rows]
+    away = ranks - (part.sum(ranks) / part.sizes)[part.rows]
+    within = float(np.average(part.sum(away**2) / (part.sizes - 1), weights=of_row))
+    total = float(np.average((ranks - np.average(ranks, weights=each)) ** 2, weights=each))
+    return 0.0 if total == 0.0 else 1.0 - within / total
 
 
-def variance_explained(sets: Alternatives, values: Floats, prediction: Floats, first: Floats) -> float:
+def _ranks(values: Floats, weights: Floats) -> Floats:
+    """Return the rank of each value, in the middle of its equals, where each counts as often as it weighs."""
+    places = np.unique(values, return_inverse=True)[1]
+    total = np.bincount(places, weights)
+    return np.asarray((np.cumsum(total) - total / 2)[places])
+
+
+def explain(
+    dependence: Dependence,
+    S: CandidateSets,
+    settled: CandidateSets,
+    target: Affine,
+    first: Floats,
+    smoother: KernelSmoother,
+    weights: Floats,
+) -> Dependence:
+    """Return the dependence with the share of the spread within rows that agreement with predictions explains.
+
+    Parameters
+    ----------
+    dependence : Dependence
+        How alike candidates are.
+    S, settled : CandidateSets
+        The candidates; and the same with known labels in place of those of checked rows.
+    target : Affine
+        How labels are scaled.
+    first : ndarray, one entry per candidate
+        The weights of a start, from which the first predictions are made.
+    smoother : KernelSmoother
+        Of the encoded rows.
+    weights : ndarray of shape (n,)
+        How much each row counts.
+    """
+    sets = Alternatives(S.offsets)
+    prediction = smoother.out_of_fold(sets.sum(first * rescaled(settled, target).values))
+    explained = variance_explained(sets, rescaled(S, target).values, prediction, first, weights)
+    return replace(dependence, explained=explained)
+
+
+def variance_explained(sets: Alternatives, values: Floats, prediction: Floats, first: Floats, weights: Floats) -> float:
     """Return the share of the spread within rows that disappears when candidates near the prediction are believed.
 
     The truth scatters around the prediction by a Student's t; the other candidates by a density that is estimated: one
@@ -80,50 +140,65 @@ def variance_explained(sets: Alternatives, values: Floats, prediction: Floats, f
     Parameters
     ----------
     sets, values : the candidates
+        Values are scaled, to a standard deviation of about 1.
     prediction : ndarray of shape (n_rows,)
         Out of fold.
     first : ndarray of shape (n_candidates,)
         Weights to begin with.
+    weights : ndarray of shape (n_rows,)
+        How much each row counts.
     """
+    counted = np.flatnonzero(weights)
+    if len(counted) > _MOST_ROWS:
+        counted = counted[np.linspace(0, len(counted) - 1, _MOST_ROWS).astype(np.int64)]
+    if len(counted) < len(weights):
+        rows_taken = np.zeros(len(weights), dtype=bool)
+        rows_taken[counted] = True
+        sets, chosen = sets.take(rows_taken)
+        values, first, prediction, weights = values[chosen], first[chosen], prediction[counted], weights[counted]
     rows = sets.rows
-    distance = values - prediction[rows]
+    each, distance = weights[rows], values - prediction[rows]
     even = (np.arange(len(prediction)) % 2 == 0)[rows]
     bins = int(np.clip(np.sqrt(len(values)), 10, 60))
     by_value, by_distance = _Bins(values, bins), _Bins(distance, bins)
-    weights = np.empty(len(values))
-    smallest = 1e-4 * float(values.std()) + np.finfo(float).tiny
+    belief_of_others = np.empty(len(values))
     for half in (even, ~even):
         share, unrelated, belief = 0.5, np.full(len(values), 0.5), first
-        scale = max(student_scale(distance[half], belief[half]), smallest)
-        anywhere = by_value.density(np.ones(len(values)), half, smoothing=1.0)
+        counts = np.where(half, each, 0.0)
+        scale = student_scale(distance[half], (each * belief)[half])
+        anywhere = by_value.density(counts, smoothing=1.0)
         for _ in range(_ROUNDS):
-            false = np.where(half, 1.0 - belief, 0.0)
-            around = by_distance.density(false * (1.0 - unrelated), half, smoothing=0.5)
+            false = counts * (1.0 - belief)
+            around = by_distance.density(false * (1.0 - unrelated), smoothing=0.5)
             density = share * anywhere + (1.0 - share) * around
             unrelated = share * anywhere / density
             share = float(np.clip(false @ unrelated / max(false.sum(), 1e-12), 1e-3, 1.0 - 1e-3))
             belief = sets.softmax(t.logpdf(distance, FREEDOM, scale=scale) - np.log(density))
-            scale = max(student_scale(distance[half], belief[half]), smallest)
-        weights[~half] = belief[~half]
-    before = _spread(sets, values, np.repeat(1.0 / sets.sizes, sets.sizes))
-    return 0.0 if before == 0.0 else 1.0 - _spread(sets, values, weights) / before
+            scale = student_scale(distance[half], (each * belief)[half])
+        belief_of_others[~half] = belief[~half]
+    before = _spread(sets, values, np.repeat(1.0 / sets.sizes, sets.sizes), weights)
+    return 0.0 if before == 0.0 else 1.0 - _spread(sets, values, belief_of_others, weights) / before
 
 
 def student_scale(distance: Floats, weights: Floats) -> float:
-    """Return the likeliest scale of a Student's t around 0."""
-    counts = weights + 1e-12
-    squared = float(np.average(distance**2, weights=counts))
+    """Return the likeliest scale of a Student's t around 0; at least a millionth, as labels are scaled."""
+    shares, squares, least = weights + 1e-12, distance**2, _LEAST_SCALE**2
+    shares = shares / shares.sum()
+    squared = float(shares @ squares)
     for _ in range(50):
-        if squared == 0.0:
-            return 0.0
-        squared = float(np.average(distance**2 * (FREEDOM + 1) / (FREEDOM + distance**2 / squared), weights=counts))
-    return float(np.sqrt(squared))
+        if squared <= least:
+            return _LEAST_SCALE
+        squared = float(shares @ (squares * (FREEDOM + 1) / (FREEDOM + squares / squared)))
+    return float(np.sqrt(max(squared, least)))
 
 
-def _spread(sets: Alternatives, values: Floats, weights: Floats) -> float:
+def _spread(sets: Alternatives, values: Floats, shares: Floats, weights: Floats) -> float:
     """Return the mean variance within rows of several candidates."""
-    away = values - sets.sum(weights * values)[sets.rows]
-    return float(np.mean(sets.sum(weights * away**2)[sets.sizes > 1]))
+    several = sets.sizes > 1
+    if not several.any():
+        return 0.0
+    away = values - sets.sum(shares * values)[sets.rows]
+    return float(np.average(sets.sum(shares * away**2)[several], weights=weights[several]))
 
 
 class _Bins:
@@ -135,7 +210,7 @@ class _Bins:
         self._widths = np.diff(np.concatenate([[edges[0] - margin], edges[1:-1], [edges[-1] + margin]]))
         self._place = np.searchsorted(edges[1:-1], values, side="left")
 
-    def density(self, weights: Floats, half: NDArray[np.bool_], smoothing: float) -> Floats:
-        """Return the density at each value, estimated from one half."""
-        counts = np.bincount(self._place[half], weights[half], len(self._widths)) + smoothing
+    def density(self, weights: Floats, smoothing: float) -> Floats:
+        """Return the density at each value, where each counts as often as it weighs."""
+        counts = np.bincount(self._place, weights, len(self._widths)) + smoothing
         return np.asarray((counts / counts.sum() / self._widths)[self._place])

@@ -16,6 +16,7 @@ are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,13 +32,15 @@ from plr.candidates.features import check_records
 from plr.candidates.known import CheckedRows
 from plr.errors import CandidateError, ParameterError
 from plr.preprocessing.features import Columns, Encoding
-from plr.priors.columns import CandidateColumns
+from plr.preprocessing.scaling import Affine, rescaled
+from plr.priors.columns import CandidateColumns, log_prior
 from plr.priors.dependence import FREEDOM, Dependence, student_scale
 from plr.priors.logit import Alternatives, fit_logit
 from plr.priors.one_to_one import one_to_one_shares
 from plr.priors.smoothing import KernelSmoother, SmoothFunction
 
 __all__ = [
+    "LEAST_PROBABILITY",
     "Agreement",
     "Belief",
     "LearnedPrior",
@@ -48,6 +51,8 @@ __all__ = [
     "learn_belief",
     "learn_coefficients",
     "one_to_one",
+    "share_training_records",
+    "teaching_rows",
 ]
 
 Floats = NDArray[np.float64]
@@ -69,9 +74,19 @@ _FIRST_POWER, _LARGEST_POWER, _POWER_PENALTY = 4.0, 20.0, 5.0
 # Before rows are checked: the share of rows whose truth is missing, and how sure that is, on the scale of log odds.
 _MISSING, _MISSING_PRECISION = 0.03, 0.5
 _SLOPE_PRECISION = 4.0
+# Rows whose sums differ by no more than rounding are equally strong.
+_SAME_TOTAL = 1e-9
+# Added to a log: what a prior of 0 rules out, and twice that, what is known to be false.
 _RULED_OUT = -1e3
+# Encoded features are cut off here, in standard deviations.
+_FARTHEST = 100.0
+# Distances from predictions are cut off here, in units of the noise.
+_FARTHEST_LABEL = 1e100
+LEAST_PROBABILITY = 1e-6
+"""Of the probabilities that records are shared by: what a model rules out, another row's claim to a record can undo."""
+
 # However sure it is that a row of training has a record, a new row may have it with this probability.
-_LEAST_FREE = 1e-6
+_LEAST_FREE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -88,9 +103,18 @@ class RowFeatures:
     columns: Columns | None
     encoding: Encoding
 
+    def __post_init__(self) -> None:
+        right = self.columns is None or len(self.columns.names) == self.encoding.columns
+        require(right, "columns and encoding differ in number")
+
     def encode(self, X: Any) -> Floats:
-        """Return the encoded rows."""
-        return self.encoding.apply(np.asarray(X, dtype=float) if self.columns is None else self.columns.encode(X))
+        """Return the encoded rows; entries far out are cut off, so that squares of distances are numbers."""
+        if self.columns is not None:
+            X = self.columns.encode(X)
+        elif hasattr(X, "toarray"):
+            X = X.toarray()
+        with np.errstate(over="ignore"):
+            return np.clip(self.encoding.apply(np.asarray(X, dtype=float)), -_FARTHEST, _FARTHEST)
 
 
 @dataclass(frozen=True)
@@ -118,13 +142,14 @@ class Agreement:
 
     def __post_init__(self) -> None:
         require(self.exponent >= 0.0 and self.noise > 0.0 and self.spread > 0.0, "exponent or scales out of range")
+        right = self.centre.landmarks.shape[1] == self.features.encoding.width
+        require(right, "landmarks and encoded features differ in columns")
 
     def log_ratio(self, S: CandidateSets, prediction: Floats, X: Any) -> Floats:
         """Return the exponent times log p / q of each candidate of new rows."""
-        rows = S.row_index
-        middle = self.centre.predict(self.features.encode(X))
-        near = t.logpdf(S.values - prediction[rows], FREEDOM, scale=self.noise)
-        return np.asarray(self.exponent * (near - t.logpdf(S.values - middle[rows], FREEDOM, scale=self.spread)))
+        rows, middle = S.row_index, self.centre.predict(self.features.encode(X))
+        near = _log_density(S.values, prediction[rows], self.noise)
+        return self.exponent * (near - _log_density(S.values, middle[rows], self.spread))
 
 
 @dataclass(frozen=True)
@@ -143,6 +168,9 @@ class MissingTruth:
     slope: float
     middle: float
     spread: float
+
+    def __post_init__(self) -> None:
+        require(self.slope >= 0.0 and self.spread > 0.0, "slope or spread out of range")
 
     def probability(self, total: Floats) -> Floats:
         """Return it for rows of which the log of the sum is known."""
@@ -183,21 +211,22 @@ class LearnedPrior:
 
     def __post_init__(self) -> None:
         require(self.coefficients.shape == self.columns.scales.shape, "columns and coefficients differ in number")
+        require(self.checked >= 0, "number of checked rows out of range")
+        require(all(0.0 <= share <= 1.0 for share in self.held.values()), "probabilities of records out of range")
 
     def weigh(self, S: CandidateSets) -> CandidateSets:
         """Return the sets with the prior that the features of their candidates give."""
-        return S.with_prior(Alternatives(S.offsets).softmax(self.columns.matrix(S) @ self.coefficients))
+        return S.with_prior(Alternatives(S.offsets).softmax(self._utility(S)))
+
+    def _utility(self, S: CandidateSets) -> Floats:
+        utility = self.columns.matrix(S) @ self.coefficients + _impossible(S)
+        # How much a prior counts is not known where training rows had none; it then counts as it is.
+        return utility if self.columns.with_prior or S.prior is None else utility + log_prior(S)
 
     def probabilities(self, S: CandidateSets, prediction: Floats, X: Any) -> tuple[Floats, Floats]:
         """Return the probability of each candidate of new rows, and that none of a row's is true."""
         assert self.agreement is not None
-        utility = self.columns.matrix(S) @ self.coefficients
-        utility += self.agreement.log_ratio(S, prediction, X)
-        return self.shares(S, utility)
-
-    def shares(self, S: CandidateSets, utility: Floats) -> tuple[Floats, Floats]:
-        """Return the probability of each candidate by its utility, and that none of a row's is true."""
-        sets = Alternatives(S.offsets)
+        sets, utility = Alternatives(S.offsets), self._utility(S) + self.agreement.log_ratio(S, prediction, X)
         shares = self.share_records(S, utility) if self.held else sets.softmax(utility)
         missing = np.zeros(len(S)) if self.missing is None else self.missing.probability(sets.log_sum_exp(utility))
         return shares * (1.0 - missing)[sets.rows], missing
@@ -231,7 +260,8 @@ class LearnedPrior:
                     f"{_times(weight[f'{name}: highest of the row'])} others"
                 )
         found += [
-            f"a candidate with {name} {level} is {_times(weight[f'{name} = {level}'])} others"
+            f"a candidate with {f'{name} {level}' if level else f'no {name}'} is {_times(weight[f'{name} = {level}'])} "
+            f"others"
             for name, levels in columns.levels.items()
             for level in levels
         ]
@@ -253,9 +283,16 @@ class LearnedPrior:
         return "\n  ".join(self.describe())
 
 
+def _log_density(values: Floats, centre: Floats, scale: float) -> Floats:
+    """Return the log density of a Student's t, also where predictions are far beyond all labels."""
+    with np.errstate(over="ignore"):
+        away = np.clip((values - centre) / scale, -_FARTHEST_LABEL, _FARTHEST_LABEL)
+    return np.asarray(t.logpdf(away, FREEDOM) - np.log(scale))
+
+
 def _times(log_ratio: float) -> str:
     ratio = float(np.exp(np.clip(log_ratio, -20.0, 20.0)))
-    return f"{ratio:.2g} times as believable as"
+    return f"{ratio:.2g} times as believable as" if ratio < 10 else f"{ratio:,.0f} times as believable as"
 
 
 @dataclass(frozen=True)
@@ -279,41 +316,77 @@ class Belief:
     labels: Floats
 
 
-def one_to_one(S: CandidateSets, utility: Floats) -> Floats:
-    """Return probabilities by utilities, where no two rows have the same record as their truth."""
+def one_to_one(S: CandidateSets, utility: Floats, counted: Booleans | None = None) -> Floats:
+    """Return probabilities by utilities, where no two rows have the same record as their truth.
+
+    Rows that are not ``counted`` take no record from others.
+    """
     assert S.record is not None
-    return one_to_one_shares(Alternatives(S.offsets), utility, check_records(S.record, S.offsets))
+    records = check_records(S.record, S.offsets)
+    if counted is not None:
+        records[~counted[S.row_index]] = -1
+    return one_to_one_shares(Alternatives(S.offsets), utility, records)
+
+
+def share_training_records(
+    S: CandidateSets, probabilities: Floats, checked: CheckedRows | None, sample_weight: Floats | None
+) -> tuple[Floats, Booleans]:
+    """Return probabilities of training rows where no two have the same record as their truth, and which can have one.
+
+    Those can that count, and whose truth is not known to be missing.
+    """
+    counted = np.ones(len(S), dtype=bool) if sample_weight is None else sample_weight > 0
+    if checked is not None:
+        counted &= ~checked.missing
+    utility = np.log(np.maximum(probabilities, LEAST_PROBABILITY)) + _known_false(S, checked)
+    return one_to_one(S, utility, counted), counted
 
 
 def learn_coefficients(
-    S: CandidateSets, checked: CheckedRows | None, sample_weight: Floats | None, dependence: Dependence
+    S: CandidateSets, checked: CheckedRows | None, weights: Floats, dependence: Dependence
 ) -> LearnedPrior | None:
     """Learn a prior from the users' own columns and checked rows alone; None where there is nothing to learn.
 
     The place of a value in its set does not count here: how likely a value is, is what the learner finds out.
+
+    Parameters
+    ----------
+    S : CandidateSets
+    checked : CheckedRows or None
+    weights : ndarray of shape (n,)
+        How much each row counts, 1 on average.
+    dependence : Dependence
     """
-    columns = CandidateColumns.learn(S, with_values=False)
-    if checked is None or not len(columns.scales):
+    if checked is None or not teaching_rows(S, checked, weights).any():
         return None
-    found, sets = checked.found(S) & (S.sizes > 1), Alternatives(S.offsets)
-    if not found.any():
+    columns = CandidateColumns.learn(S, weights, with_values=False)
+    if not len(columns.scales):
         return None
-    part, chosen = sets.take(found)
+    found = teaching_rows(S, checked, weights)
+    part, chosen = Alternatives(S.offsets).take(found)
     centre = np.array([float(group == "prior") for group in columns.groups])
-    weights = np.ones(len(S)) if sample_weight is None else sample_weight
     coefficients = fit_logit(
         part, columns.matrix(S)[chosen], checked.true[chosen], columns.groups, centre, _PENALTIES, weights[found]
     )
     return LearnedPrior(columns, coefficients, int(found.sum()), dependence)
 
 
+def teaching_rows(S: CandidateSets, checked: CheckedRows | None, weights: Floats | None = None) -> Booleans:
+    """Return the rows that say which of several candidates is true: these teach what makes one believable."""
+    if checked is None:
+        return np.zeros(len(S), dtype=bool)
+    found = checked.found(S) & (S.sizes > 1)
+    return found if weights is None else found & (weights > 0)
+
+
 def learn_belief(
     S: CandidateSets,
+    target: Affine,
     features: RowFeatures,
     smoother: KernelSmoother,
     dependence: Dependence,
+    weights: Floats,
     checked: CheckedRows | None = None,
-    sample_weight: Floats | None = None,
     unique_records: bool = False,
 ) -> Belief:
     """Learn what to believe about candidates whose false ones depend on the features.
@@ -321,84 +394,106 @@ def learn_belief(
     Parameters
     ----------
     S : CandidateSets
+    target : Affine
+        How labels are scaled.
     features : RowFeatures
     smoother : KernelSmoother
         Of the encoded rows.
     dependence : Dependence
+    weights : ndarray of shape (n,)
+        How much each row counts, 1 on average.
     checked : CheckedRows, optional
-    sample_weight : ndarray of shape (n,), optional
     unique_records : bool
         Whether no two rows have the same record as their truth.
     """
-    sets, values = Alternatives(S.offsets), S.values
-    rows, weights = sets.rows, np.ones(len(S)) if sample_weight is None else sample_weight
-    columns = CandidateColumns.learn(S, with_values=True)
+    sets, values = Alternatives(S.offsets), rescaled(S, target).values
+    rows, counted = sets.rows, (weights > 0) if checked is None else (weights > 0) & ~checked.missing
+    columns = CandidateColumns.learn(S, weights, with_values=True)
     matrix, is_prior = columns.matrix(S), np.array([group == "prior" for group in columns.groups])
+    possible, known = _impossible(S), _known_false(S, checked)
+    given = _Labels(sets, values, checked, target)
     middle = sets.sum(values) / sets.sizes
     around = values - smoother.out_of_fold(middle)[rows]
-    smallest = 1e-6 * float(values.std()) + float(np.finfo(float).tiny)
-    spread = max(student_scale(around, weights[rows] / sets.sizes[rows]), smallest)
+    spread = student_scale(around, weights[rows] / sets.sizes[rows])
     log_q = t.logpdf(around, FREEDOM, scale=spread)
-    found = np.zeros(len(S), dtype=bool) if checked is None else checked.found(S) & (sets.sizes > 1) & (weights > 0)
-    settled = _settled(S, checked)
-    weigh = (lambda utility: one_to_one(S, utility)) if unique_records else sets.softmax
-    ratio, noise, exponent = np.zeros(len(values)), spread, 0.0
-    coefficients = is_prior.astype(float) * (1.0 if found.any() else _FIRST_POWER)
-    if found.any():
+    found = teaching_rows(S, checked, weights)
+    part, chosen = sets.take(found)
+
+    def weigh(utility: Floats) -> Floats:
+        total = utility + possible + known
+        return one_to_one(S, total, counted) if unique_records else sets.softmax(total)
+
+    def learn(matrix: Floats, groups: Sequence[str], centre: Floats) -> Floats:
         assert checked is not None
-        part, chosen = sets.take(found)
-        coefficients = fit_logit(
-            part, matrix[chosen], checked.true[chosen], columns.groups, coefficients, _PENALTIES, weights[found]
-        )
+        return fit_logit(part, matrix[chosen], checked.true[chosen], groups, centre, _PENALTIES, weights[found])
+
+    ratio, noise, exponent = np.zeros(len(values)), spread, 0.0
+    coefficients = is_prior * _FIRST_POWER
+    if found.any():
+        coefficients = learn(matrix, columns.groups, is_prior.astype(float))
     for _ in range(_ROUNDS):
-        shares = weigh(matrix @ coefficients + exponent * ratio + settled)
-        away = values - smoother.out_of_fold(_labels(sets, values, shares, checked))[rows]
-        noise = max(student_scale(away, shares * weights[rows]), smallest)
+        shares = weigh(matrix @ coefficients + exponent * ratio)
+        away = values - smoother.out_of_fold(given.expected(shares))[rows]
+        noise = student_scale(away, shares * weights[rows])
         ratio = t.logpdf(away, FREEDOM, scale=noise) - log_q
         if found.any():
-            assert checked is not None
-            learned = fit_logit(
-                part,
-                np.column_stack([matrix, ratio])[chosen],
-                checked.true[chosen],
-                [*columns.groups, "exponent"],
-                np.append(is_prior.astype(float), _EXPONENT),
-                _PENALTIES,
-                weights[found],
+            learned = learn(
+                np.column_stack([matrix, ratio]), (*columns.groups, "exponent"), np.append(is_prior, _EXPONENT)
             )
             coefficients, exponent = learned[:-1], max(float(learned[-1]), 0.0)
         elif columns.with_prior:
             exponent = _EXPONENT
             coefficients = is_prior * _likeliest_power(sets, matrix[:, is_prior][:, 0], ratio, weights)
     utility = matrix @ coefficients + exponent * ratio
+    total, shares = sets.log_sum_exp(utility + possible), weigh(utility)
+    unit = float(target.scale)
     prior = LearnedPrior(
         columns,
         coefficients,
         int(found.sum()),
         dependence,
-        Agreement(exponent, noise, features, smoother.fit(middle), spread),
-        _learn_missing(sets.log_sum_exp(utility), checked, weights),
+        Agreement(exponent, noise * unit, features, smoother.fit(middle).rescaled(target), spread * unit),
+        _learn_missing(total, checked, weights),
     )
-    shares = weigh(utility + settled)
     if unique_records:
-        prior = prior.holding(S, shares * (weights > 0)[rows])
-    missing = np.zeros(len(S)) if prior.missing is None else prior.missing.probability(sets.log_sum_exp(utility))
+        prior = prior.holding(S, shares * counted[rows])
+    missing = np.zeros(len(S)) if prior.missing is None else prior.missing.probability(total)
     probabilities = shares * (1.0 - missing)[rows]
     if checked is not None:
         probabilities, missing = checked.settle_probabilities(S, probabilities, missing)
-    return Belief(prior, probabilities, missing, _labels(sets, values, shares, checked))
+    labels = target.undo(given.expected(shares))
+    if checked is not None:
+        labels = np.where(checked.labelled, checked.value, labels)
+    return Belief(prior, probabilities, missing, labels)
 
 
-def _settled(S: CandidateSets, checked: CheckedRows | None) -> Floats:
+@dataclass(frozen=True)
+class _Labels:
+    """Scaled labels of training rows: the known ones, and elsewhere the mean of the candidates by their shares."""
+
+    sets: Alternatives
+    values: Floats
+    checked: CheckedRows | None
+    target: Affine
+
+    def expected(self, shares: Floats) -> Floats:
+        """Return one label per row."""
+        mean = self.sets.sum(shares * self.values)
+        if self.checked is None:
+            return mean
+        return np.where(self.checked.labelled, self.target.apply(self.checked.value), mean)
+
+
+def _impossible(S: CandidateSets) -> Floats:
+    """Return what rules out candidates whose prior is 0."""
+    return np.zeros(len(S.values)) if S.prior is None else np.where(S.prior == 0.0, _RULED_OUT, 0.0)
+
+
+def _known_false(S: CandidateSets, checked: CheckedRows | None) -> Floats:
     """Return what rules out the candidates of checked rows that are not the true one."""
     if checked is None:
         return np.zeros(len(S.values))
-    return np.where(checked.found(S)[S.row_index] & ~checked.true, _RULED_OUT, 0.0)
-
-
-def _labels(sets: Alternatives, values: Floats, shares: Floats, checked: CheckedRows | None) -> Floats:
-    labels = sets.sum(shares * values)
-    return labels if checked is None else np.where(checked.labelled, checked.value, labels)
+    return np.where(checked.found(S)[S.row_index] & ~checked.true, 2.0 * _RULED_OUT, 0.0)
 
 
 def _likeliest_power(sets: Alternatives, log_prior: Floats, ratio: Floats, weights: Floats) -> float:
@@ -419,7 +514,9 @@ def _learn_missing(total: Floats, checked: CheckedRows | None, weights: Floats) 
     looked_at = (checked.missing | checked.labelled) & (weights > 0)
     if not looked_at.any():
         return None
-    middle, spread = float(total.mean()), float(total.std()) or 1.0
+    middle = float(np.average(total, weights=weights))
+    spread = float(np.sqrt(np.average((total - middle) ** 2, weights=weights)))
+    spread = spread if spread > _SAME_TOTAL else 1.0
     strength, missing = (total[looked_at] - middle) / spread, checked.missing[looked_at]
     counts, centre = weights[looked_at], float(logit(_MISSING))
 

@@ -13,13 +13,14 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 __all__ = ["Alternatives", "fit_logit"]
 
 Floats = NDArray[np.float64]
 
 _PASSES = 3
+# Newton's method ends after so many steps, or when the next would gain less than this.
+_STEPS, _SETTLED, _SHORTEST = 100, 1e-10, 1e-6
 
 
 @dataclass(frozen=True)
@@ -124,27 +125,37 @@ def _maximise(
     start: Floats,
 ) -> tuple[float, Floats]:
     """Return the log evidence for one penalty, and the likeliest coefficients under it."""
-    rows = sets.rows
+    each = weights[sets.rows]
     ruled_out = np.where(true, 0.0, -np.inf)
-    each = weights[rows]
 
-    def objective(coefficients: Floats) -> tuple[float, Floats]:
+    def loss(coefficients: Floats) -> float:
         utility = features @ coefficients
-        every, hit = sets.log_sum_exp(utility), sets.log_sum_exp(utility + ruled_out)
-        difference = np.exp(utility - every[rows]) - np.where(true, np.exp(utility - hit[rows]), 0.0)
-        away = coefficients - centre
-        loss = weights @ (every - hit) + 0.5 * penalty @ away**2
-        return float(loss), features.T @ (each * difference) + penalty * away
+        missed = sets.log_sum_exp(utility) - sets.log_sum_exp(utility + ruled_out)
+        return float(weights @ missed + 0.5 * penalty @ (coefficients - centre) ** 2)
 
-    solution = minimize(objective, start, jac=True, method="L-BFGS-B")
-    utility = features @ solution.x
+    def information(share: Floats) -> Floats:
+        weighed = share[:, None] * features
+        mean = sets.sum(weighed)
+        return np.asarray((each[:, None] * weighed).T @ features - (weights[:, None] * mean).T @ mean)
 
-    def information(utility: Floats) -> Floats:
-        share = sets.softmax(utility)[:, None] * features
-        mean = sets.sum(share)
-        return np.asarray((each[:, None] * share).T @ features - (weights[:, None] * mean).T @ mean)
-
-    curvature = information(utility) - information(utility + ruled_out) + np.diag(penalty)
-    sign, size = np.linalg.slogdet(curvature)
-    evidence = -float(solution.fun) + 0.5 * float(np.log(penalty).sum()) - 0.5 * float(size)
-    return (evidence if sign > 0 else -np.inf), solution.x
+    found, value = start, loss(start)
+    for _ in range(_STEPS):
+        utility = features @ found
+        share, share_of_true = sets.softmax(utility), sets.softmax(utility + ruled_out)
+        slope = features.T @ (each * (share - share_of_true)) + penalty * (found - centre)
+        # Of several candidates that may be the true one, the curvature may be negative; without them it never is.
+        bound = information(share) + np.diag(penalty)
+        curvature = bound - information(share_of_true)
+        sign, size = np.linalg.slogdet(curvature)
+        convex = sign > 0 and np.linalg.eigvalsh(curvature)[0] > 0
+        step = np.linalg.solve(curvature if convex else bound, slope)
+        if float(slope @ step) < _SETTLED:
+            break
+        length = 1.0
+        while (lower := loss(found - length * step)) > value and length > _SHORTEST:
+            length /= 2
+        if lower > value:
+            break
+        found, value = found - length * step, lower
+    evidence = -value + 0.5 * float(np.log(penalty).sum()) - 0.5 * float(size)
+    return (evidence if convex else -np.inf), found

@@ -1,30 +1,35 @@
 """A quick smooth function of the features, with predictions that were made without each row's fold.
 
 Kernel ridge regression on a few hundred landmark rows. What depends on the features alone is computed once, so that
-labels can be replaced several times at little cost.
+labels can be replaced several times at little cost. Width and ridge are chosen on some thousand rows, and everything
+else is computed in blocks, so that a million rows need a matrix of a million by fifty and no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plr._fields import require
+from plr._fields import MATRIX, require
+from plr.preprocessing.scaling import Affine
 
 __all__ = ["KernelSmoother", "SmoothFunction"]
 
 Floats = NDArray[np.float64]
 
-_LANDMARKS = 500
+_LANDMARKS, _FEWEST_LANDMARKS = 500, 50
 # Entries of a matrix of rows by landmarks; with many rows there are fewer landmarks.
 _MOST_ENTRIES = 20_000_000
-_FEWEST_LANDMARKS = 100
+# Rows that width and ridge are chosen on.
+_MOST_ROWS = 10_000
+# Entries of a matrix of distances that are computed at a time.
+_BLOCK = 2_000_000
 # In units of the inverse of twice the number of features.
 _WIDTHS = (0.25, 1.0, 4.0)
-_RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_RIDGES = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class SmoothFunction:
     constant : float
     """
 
-    landmarks: Floats
+    landmarks: Floats = field(metadata=MATRIX)
     width: float
     coefficients: Floats
     constant: float
@@ -52,8 +57,12 @@ class SmoothFunction:
 
     def predict(self, X: Floats) -> Floats:
         """Return one value per encoded row."""
-        kernel = np.exp(-self.width * _squared_distances(X, self.landmarks))
-        return np.asarray(kernel @ self.coefficients + self.constant)
+        return _by_blocks(X, self.landmarks, self.width, self.coefficients) + self.constant
+
+    def rescaled(self, target: Affine) -> SmoothFunction:
+        """Return the same function of labels in their own units, where it is one of scaled labels."""
+        constant = float(target.undo(np.array(self.constant)))
+        return replace(self, coefficients=self.coefficients * float(target.scale), constant=constant)
 
 
 class KernelSmoother:
@@ -67,33 +76,34 @@ class KernelSmoother:
         The rows of each fold.
     seed : int
         Which rows are landmarks.
-    sample_weight : ndarray of shape (n,), optional
+    weights : ndarray of shape (n,), optional
+        How much each row counts, 1 on average; rows that count for nothing are only predicted.
     """
 
     def __init__(
-        self, X: Floats, folds: Sequence[NDArray[np.int64]], seed: int = 0, sample_weight: Floats | None = None
+        self, X: Floats, folds: Sequence[NDArray[np.int64]], seed: int = 0, weights: Floats | None = None
     ) -> None:
-        self._folds = folds
-        self._counts = np.ones(len(X)) if sample_weight is None else sample_weight / sample_weight.mean()
-        heavy = np.random.default_rng(seed).permutation(np.flatnonzero(self._counts))
-        count = min(_LANDMARKS, max(_FEWEST_LANDMARKS, _MOST_ENTRIES // len(X)))
-        self._landmarks = X[np.sort(heavy[:count])]
-        between, distances = (
-            _squared_distances(self._landmarks, self._landmarks),
-            _squared_distances(X, self._landmarks),
-        )
+        self._X, self._folds = X, folds
+        self._weights = np.ones(len(X)) if weights is None else weights
+        counted = np.random.default_rng(seed).permutation(np.flatnonzero(self._weights))
+        count = int(np.clip(_MOST_ENTRIES // max(len(counted), 1), _FEWEST_LANDMARKS, _LANDMARKS))
+        landmarks = X[np.sort(counted[:count])]
+        self._looked_at = np.sort(counted[:_MOST_ROWS])
+        some, counts = X[self._looked_at], self._weights[self._looked_at]
         widths = [width / (2 * max(X.shape[1], 1)) for width in _WIDTHS]
-        self._maps = [_FeatureMap(distances, between, width, self._counts) for width in widths]
+        self._choices = [_Choice(_FeatureMap(landmarks, width), some, counts) for width in widths]
+        self._points: tuple[_FeatureMap, Floats, Floats] | None = None
 
     def out_of_fold(self, labels: Floats) -> Floats:
         """Return the prediction of each row by a function fitted without the row's fold."""
         chosen, ridge, mean = self._choose(labels)
-        counts, predicted = self._counts, np.full(len(labels), mean)
-        away = counts * (labels - mean)
-        moment = chosen.rows.T @ away
+        points, gram = self._placed(chosen)
+        weights, predicted = self._weights, np.full(len(labels), mean)
+        away = weights * (labels - mean)
+        moment = points.T @ away
         for fold in self._folds:
-            part = chosen.rows[fold]
-            left = chosen.gram - part.T @ (counts[fold, None] * part)
+            part = points[fold]
+            left = gram - part.T @ (weights[fold, None] * part)
             left[np.diag_indices_from(left)] += ridge
             predicted[fold] = part @ np.linalg.solve(left, moment - part.T @ away[fold]) + mean
         return predicted
@@ -101,41 +111,66 @@ class KernelSmoother:
     def fit(self, labels: Floats) -> SmoothFunction:
         """Return the function fitted to all rows."""
         chosen, ridge, mean = self._choose(labels)
-        gram = chosen.gram + ridge * np.eye(len(chosen.gram))
-        solution = np.linalg.solve(gram, chosen.rows.T @ (self._counts * (labels - mean)))
-        return SmoothFunction(self._landmarks, chosen.width, chosen.projection @ solution, mean)
+        points, gram = self._placed(chosen)
+        solution = np.linalg.solve(gram + ridge * np.eye(len(gram)), points.T @ (self._weights * (labels - mean)))
+        return SmoothFunction(chosen.landmarks, chosen.width, chosen.projection @ solution, mean)
 
     def _choose(self, labels: Floats) -> tuple[_FeatureMap, float, float]:
-        """Return the width and the ridge with the smallest leave-one-out error, and the mean label."""
-        mean = float(np.average(labels, weights=self._counts))
-        target = np.sqrt(self._counts) * (labels - mean)
-        best = None
-        for candidate in self._maps:
-            moment = candidate.turned.T @ target
-            for ridge in _RIDGES:
-                shrunk = 1.0 / (candidate.eigenvalues + ridge)
-                leverage = np.minimum(candidate.squares @ shrunk, 1.0 - 1e-3)
-                error = float(np.mean(((target - candidate.turned @ (shrunk * moment)) / (1.0 - leverage)) ** 2))
-                if best is None or error < best[0]:
-                    best = error, candidate, ridge
-        assert best is not None
-        return best[1], best[2], mean
+        """Return the kernel and the ridge with the smallest leave-one-out error, and the mean label."""
+        mean = float(np.average(labels, weights=self._weights))
+        errors = np.array([choice.errors(labels[self._looked_at] - mean) for choice in self._choices])
+        width, ridge = np.unravel_index(int(errors.argmin()), errors.shape)
+        return self._choices[int(width)].kernel, float(_RIDGES[ridge]), mean
+
+    def _placed(self, kernel: _FeatureMap) -> tuple[Floats, Floats]:
+        """Return all rows as points of a kernel, and their second moments; those that were asked for last are kept."""
+        if self._points is None or self._points[0] is not kernel:
+            points = kernel.place(self._X)
+            self._points = kernel, points, points.T @ (self._weights[:, None] * points)
+        return self._points[1:]
 
 
 class _FeatureMap:
-    """The rows as points whose inner products are the kernel's values at the landmarks."""
+    """A kernel that places rows so that their inner products are the kernel's values at the landmarks."""
 
-    def __init__(self, distances: Floats, between: Floats, width: float, counts: Floats) -> None:
-        values, vectors = np.linalg.eigh(np.exp(-width * between))
+    def __init__(self, landmarks: Floats, width: float) -> None:
+        values, vectors = np.linalg.eigh(np.exp(-width * _squared_distances(landmarks, landmarks)))
         kept = values > 1e-8 * values[-1]
-        self.width = width
+        self.landmarks, self.width = landmarks, width
         self.projection: Floats = vectors[:, kept] / np.sqrt(values[kept])
-        self.rows: Floats = np.exp(-width * distances) @ self.projection
-        self.gram: Floats = self.rows.T @ (counts[:, None] * self.rows)
-        self.eigenvalues, turned = np.linalg.eigh(self.gram)
-        # Each row in the directions of the eigenvectors, by which any ridge is a division.
-        self.turned: Floats = np.sqrt(counts)[:, None] * (self.rows @ turned)
-        self.squares: Floats = self.turned**2
+
+    def place(self, X: Floats) -> Floats:
+        """Return the rows as points."""
+        return _by_blocks(X, self.landmarks, self.width, self.projection)
+
+
+class _Choice:
+    """What it takes to try every ridge of one kernel on some rows: each is a division in the right directions."""
+
+    def __init__(self, kernel: _FeatureMap, X: Floats, weights: Floats) -> None:
+        self.kernel = kernel
+        self._root = np.sqrt(weights)
+        points = self._root[:, None] * kernel.place(X)
+        eigenvalues, vectors = np.linalg.eigh(points.T @ points)
+        self._turned: Floats = points @ vectors
+        self._shrunk: Floats = 1.0 / (np.maximum(eigenvalues, 0.0)[:, None] + _RIDGES)
+        self._left: Floats = 1.0 - np.minimum(self._turned**2 @ self._shrunk, 1.0 - 1e-3)
+
+    def errors(self, away: Floats) -> Floats:
+        """Return the mean squared leave-one-out error for each ridge."""
+        target = self._root * away
+        fitted = self._turned @ (self._shrunk * (self._turned.T @ target)[:, None])
+        return np.asarray((((target[:, None] - fitted) / self._left) ** 2).mean(axis=0))
+
+
+def _by_blocks(X: Floats, landmarks: Floats, width: float, factor: Floats) -> Floats:
+    """Return the kernel's values at the landmarks times a matrix or vector, for some rows at a time."""
+    found = np.empty((len(X), *factor.shape[1:]))
+    step = max(_BLOCK // max(len(landmarks), 1), 1)
+    for first in range(0, len(X), step):
+        part = slice(first, first + step)
+        found[part] = np.exp(-width * _squared_distances(X[part], landmarks)) @ factor
+    return found
 
 
 def _squared_distances(rows: Floats, others: Floats) -> Floats:

@@ -206,6 +206,8 @@ def render_model_page(content: ModelContent) -> str:
         doubtful=DOUBTFUL,
         caution="" if diagnosis is None else diagnosis.caution,
         advice="" if diagnosis is None else diagnosis.advice,
+        dependence=diagnosis.reason if diagnosis is not None and diagnosis.dependent else "",
+        believable=model.prior_.describe() if model.prior_ is not None and model.prior_.checked else [],
         overconfident=overconfident,
         state_bar=state_bar(facts["counts"]) if facts is not None else [],
         noise_scale=model.noise_scale_,

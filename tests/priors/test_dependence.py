@@ -1,0 +1,53 @@
+"""Whether false candidates depend on the features, found without labels."""
+
+import numpy as np
+import pytest
+
+from plr import make_candidates
+from plr.priors.dependence import Dependence, _ranks, intraclass_correlation, student_scale, variance_explained
+from plr.priors.logit import Alternatives
+from support.candidate_mechanisms import guesses
+
+
+def correlation(S, weights=None):
+    return intraclass_correlation(Alternatives(S.offsets), S.values, np.ones(len(S)) if weights is None else weights)
+
+
+def test_unrelated_candidates_are_not_alike_and_guesses_are():
+    problem = guesses(300)
+    assert abs(correlation(make_candidates(problem.y, 3, random_state=0))) < 0.1
+    assert correlation(problem.S) > 0.5
+
+
+def test_weights_count_rows():
+    S = guesses(100).S
+    weights = np.where(np.arange(100) < 60, 1.0, 0.0)
+    assert correlation(S, weights) == pytest.approx(correlation(S[:60]))
+    twice = np.where(np.arange(100) < 30, 2.0, 1.0)
+    assert correlation(S, twice) == pytest.approx(correlation(S[np.append(np.arange(30), np.arange(100))]), abs=1e-9)
+    assert _ranks(np.array([3.0, 1.0, 3.0]), np.ones(3)).tolist() == [2.0, 0.5, 2.0]
+
+
+def test_candidates_that_stand_out_near_predictions_explain_the_spread():
+    problem = guesses(300)
+    sets, first = Alternatives(problem.S.offsets), problem.S.prior_or_uniform
+    values = problem.S.values / problem.S.values.std()
+    near = variance_explained(sets, values, problem.y / problem.S.values.std(), first, np.ones(300))
+    noisy = problem.y / problem.S.values.std() + np.random.default_rng(0).normal(0, 0.5, 300)
+    assert near > 0.9 > 0.65 > variance_explained(sets, values, noisy, first, np.ones(300))
+
+
+def test_constant_values_and_no_rows_of_several():
+    sets = Alternatives(np.array([0, 2, 4]))
+    assert intraclass_correlation(sets, np.ones(4), np.ones(2)) == 0.0
+    assert variance_explained(sets, np.ones(4), np.ones(2), np.full(4, 0.5), np.ones(2)) == 0.0
+    assert intraclass_correlation(Alternatives(np.arange(3)), np.ones(2), np.ones(2)) == 0.0
+    assert student_scale(np.zeros(3), np.ones(3)) > 0.0
+
+
+def test_what_was_found_is_checked():
+    assert Dependence(0.5, 0.2).found
+    assert not Dependence(0.5, 0.9).found
+    assert not Dependence(0.1).needs_predictions
+    with pytest.raises(ValueError, match="correlation"):
+        Dependence(1.5)
