@@ -43,9 +43,9 @@ from plr.losses import Loss
 from plr.noise import NoiseModel, fit_noise
 from plr.preprocessing.features import Columns
 from plr.priors.learned import Belief, LearnedPrior, check_one_to_one, given_prior, one_to_one
-from plr.training import Recipe, resolve_parts
+from plr.training import Recipe, count_rows, resolve_parts
 from plr.weighting import Weighting
-from plr.weighting.rule import Rule, thread_count
+from plr.weighting.rule import Rule, row_sums, thread_count
 
 __all__ = ["Identification", "PartialLabelRegressor"]
 
@@ -249,11 +249,12 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         checked = read_known(known, S)
         if self.one_to_one:
             check_one_to_one(S, checked)
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
         task = Task(
             X,
             S,
             Rule(weighting, loss),
-            sample_weight=None if sample_weight is None else check_sample_weight(sample_weight, len(S)),
+            sample_weight=count_rows(S, weight, checked),
             validation=None if validation is None else check_validation(probe, validation, learner),
             groups=None if groups is None else check_groups(groups, len(S)),
             categorical=() if columns is None else columns.categorical,
@@ -306,8 +307,11 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             probabilities = belief.probabilities
         diagnosis = diagnose_fit(task, prediction, probabilities)
         if self.one_to_one and belief is None:
-            counts = 1.0 if task.sample_weight is None else (task.sample_weight > 0)[S.row_index]
-            learned = (learned or given_prior(S)).holding(S, one_to_one(S, _log(probabilities)) * counts)
+            counts = row_sums(probabilities, S)
+            if task.sample_weight is not None:
+                counts = counts * (task.sample_weight > 0)
+            shares = one_to_one(S, _log(probabilities)) * counts[S.row_index]
+            learned = (learned or given_prior(S)).holding(S, shares)
         recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
         self._take_parts(learner, weighting, loss, model, noise, diagnosis, prior=learned, **recorded)
         self.start_weights_ = result.first
@@ -509,7 +513,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             On candidate sets the score is the mean of log Σ prior · p / q: p is the noise around the prediction with
             the scale learned in ``fit``, q the density of false labels, uniform unless the weighting has another. It
             compares weightings and learners of the same q on the same rows without knowing a true label. Where a share
-            ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
+            ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε), by the row where the sets say it.
         sample_weight : array-like of shape (n,), optional
         """
         S = as_candidate_sets(y)
