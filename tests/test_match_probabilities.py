@@ -135,10 +135,3 @@ class TestFalseLabelsThatDependOnTheFeatures:
         np.testing.assert_allclose(
             model.identify(X[-50:-20], S[-50:-20]).missing.mean(), missing[-50:-20].mean(), atol=0.1
         )
-
-    def test_rows_without_any_true_candidate_teach_that_it_may_be_missing(self, near):
-        X, truth, S = near
-        shares = CandidateSets(S.values, S.offsets)
-        known = {"value": np.where(np.arange(200) < 20, truth, np.nan), "answer": [""] * 170 + ["none of these"] * 30}
-        model = regressor(prior="learned").fit(X, shares, known=known)
-        assert model.identify().missing[20:170].mean() > 0.2

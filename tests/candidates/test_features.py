@@ -291,6 +291,11 @@ def lists(**options):
             ParameterError,
             "one column for each of",
         ),
+        (
+            lambda: CandidateSets.from_columns(WIDE | {"c": [1.0]}, ["a", "b"], features={"score": ["a", "c"]}),
+            LengthError,
+            "Column 'c' has shape",
+        ),
     ],
 )
 def test_refusals(make, error, expected):

@@ -20,6 +20,7 @@ __all__ = [
     "as_array",
     "as_column",
     "check_records",
+    "flatten_columns",
     "flatten_lines",
     "flatten_lists",
     "flatten_padded",
@@ -215,6 +216,24 @@ def flatten_padded(present: NDArray[np.bool_]) -> Flatten:
             per_column = f" or {shape[1:]} (one per column)" if shape[1:] else ""
             raise LengthError(f"{what} has shape {array.shape}; give {shape} (one per candidate){per_column}.")
         return np.broadcast_to(array, shape)[present]
+
+    return flatten
+
+
+def flatten_columns(column_of: Callable[[Any], Any], columns: Sequence[Any]) -> Flatten:
+    """Return what reads one column for each of those that the candidates are in, by their names."""
+    present = ~np.isnan(np.column_stack([as_floats(column_of(name)) for name in columns]))
+
+    def flatten(names: Any, what: str) -> NDArray[Any]:
+        if isinstance(names, str) or len(names) != len(columns):
+            raise ParameterError(f"{what} must name one column for each of {list(columns)!r}, not {names!r}.")
+        table = np.empty(present.shape, dtype=object)
+        for place, name in enumerate(names):
+            entries = as_array(column_of(name))
+            if entries.shape != (len(table),):
+                raise LengthError(f"Column {name!r} has shape {entries.shape}, and there are {len(table)} rows.")
+            table[:, place] = entries
+        return table[present]
 
     return flatten
 

@@ -65,7 +65,7 @@ class CheckedRows:
         """Return the sets with known labels in place of all candidates of their rows."""
         values = np.where(self.labelled[S.row_index], self.value[S.row_index], S.values)
         missing = None if S.missing is None else np.where(self.labelled, 0.0, S.missing)
-        return CandidateSets._of_checked(values, S.offsets, S.prior, missing=missing)
+        return S._with(values=values, missing=missing)
 
     def settle_probabilities(self, S: CandidateSets, probabilities: Floats, missing: Floats) -> tuple[Floats, Floats]:
         """Return probabilities that are certain about checked rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
 from types import EllipsisType
@@ -38,6 +38,7 @@ from plr.candidates.features import (
     Column,
     Flatten,
     as_array,
+    flatten_columns,
     flatten_lines,
     flatten_lists,
     flatten_padded,
@@ -321,21 +322,10 @@ class CandidateSets:
         """
         flat = read_columns(df, columns, prior)
 
-        def stacking() -> Flatten:
-            content = list(columns_of(df))
-            present = ~np.isnan(np.column_stack([as_floats(column_of(content, name)) for name in columns]))
+        def of_columns() -> Flatten:
+            return flatten_columns(partial(column_of, list(columns_of(df))), columns)
 
-            def flatten(names: Sequence[Any], what: str) -> NDArray[Any]:
-                if isinstance(names, str) or len(names) != len(columns):
-                    raise ParameterError(f"{what} must name one column for each of {list(columns)!r}, not {names!r}.")
-                table = np.empty(present.shape, dtype=object)
-                for place, name in enumerate(names):
-                    table[:, place] = as_array(column_of(content, name))
-                return table[present]
-
-            return flatten
-
-        return cls._made(flat, empty, prior_is, features, record, stacking)
+        return cls._made(flat, empty, prior_is, features, record, of_columns)
 
     @classmethod
     def from_arrow(
@@ -588,12 +578,15 @@ class CandidateSets:
 
     def __reduce__(self) -> Any:
         # Unpickled arrays are writeable again, so they have to be frozen again.
-        return CandidateSets._of_checked, self._parts()
+        return CandidateSets._of_checked, tuple(self._parts().values())
 
-    def _parts(self, **changes: Any) -> tuple[Any, ...]:
-        """Return what `_of_checked` takes, with some of it replaced."""
-        names = ("values", "offsets", "prior", "slots", "kept", "missing", "features", "record")
-        return tuple(changes[name] if name in changes else getattr(self, name) for name in names)
+    def _parts(self) -> dict[str, Any]:
+        """Return what `_of_checked` takes."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def _with(self, **changes: Any) -> CandidateSets:
+        """Return the same sets with other parts, which are known to be right."""
+        return self._of_checked(**self._parts() | changes)
 
     def __repr__(self) -> str:
         if not len(self):
@@ -650,7 +643,7 @@ class CandidateSets:
 
     def with_prior(self, prior: Floats) -> CandidateSets:
         """Return the same sets with another prior, which sums to one in each row."""
-        return self._of_checked(*self._parts(prior=prior))
+        return self._with(prior=prior)
 
     def to_lists(self) -> list[list[float]]:
         """Make one Python list per row."""

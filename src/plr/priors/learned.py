@@ -441,8 +441,6 @@ def _learn_missing(
     nothing = MissingTruth(0.0, 0.0, 0.0, 1.0, with_given=True) if given else None
     if checked is None:
         return nothing
-    # A row without a label has no weight in training; that its truth is missing counts all the same.
-    weights = np.where(checked.missing & ~checked.labelled, 1.0, weights)
     looked_at = (checked.missing | checked.labelled) & (weights > 0)
     if not looked_at.any():
         return nothing
