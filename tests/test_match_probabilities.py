@@ -96,19 +96,20 @@ def test_known_labels_overrule_them(data):
     assert found.missing[-3] > 0.5
 
 
+@pytest.fixture(scope="module")
+def near():
+    random = np.random.default_rng(1)
+    X = random.uniform(size=(200, 2))
+    truth = 10 * X[:, 0] + random.normal(scale=0.5, size=200)
+    values = np.column_stack([truth, truth + random.normal(scale=0.5, size=200)])
+    values[-50:, 0] = np.nan
+    probability = np.tile([0.8, 0.2], (200, 1))
+    probability[-50:] = 0.02
+    return X, truth, CandidateSets.from_padded(values, probability, prior_is="probability")
+
+
 class TestFalseLabelsThatDependOnTheFeatures:
     """There, predictions say little, and the probabilities are taken as they are, or as checked rows correct them."""
-
-    @pytest.fixture(scope="class")
-    def near(self):
-        random = np.random.default_rng(1)
-        X = random.uniform(size=(200, 2))
-        truth = 10 * X[:, 0] + random.normal(scale=0.5, size=200)
-        values = np.column_stack([truth, truth + random.normal(scale=0.5, size=200)])
-        values[-50:, 0] = np.nan
-        probability = np.tile([0.8, 0.2], (200, 1))
-        probability[-50:] = 0.02
-        return X, truth, CandidateSets.from_padded(values, probability, prior_is="probability")
 
     def test_without_checked_rows(self, near):
         X, _, S = near

@@ -147,7 +147,9 @@ def _without_zone(time: Any) -> Any:
 def as_array(column: Any) -> NDArray[Any]:
     """Return the entries of a column or table of any kind as an array; objects where it is a plain list."""
     if isinstance(column, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(column), None, column.data.astype(object))
+        entries: NDArray[Any] = column.data.astype(object)
+        entries[np.ma.getmaskarray(column)] = None
+        return entries
     if hasattr(column, "__array__"):
         array = np.asarray(column)
         # In other units, times would become whole numbers beside objects.

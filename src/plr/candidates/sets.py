@@ -572,9 +572,8 @@ class CandidateSets:
             return bool(same)
         if not np.array_equal(self.prior_or_uniform, other.prior_or_uniform):
             return False
-        return (self.missing is None and other.missing is None) or np.array_equal(
-            *(np.zeros(len(S)) if S.missing is None else S.missing for S in (self, other))
-        )
+        one, two = (np.zeros(len(S)) if S.missing is None else S.missing for S in (self, other))
+        return bool(np.array_equal(one, two))
 
     def __reduce__(self) -> Any:
         # Unpickled arrays are writeable again, so they have to be frozen again.

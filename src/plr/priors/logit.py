@@ -131,7 +131,7 @@ def _maximise(
     def objective(coefficients: Floats) -> tuple[float, Floats]:
         utility = features @ coefficients
         every, hit = sets.log_sum_exp(utility), sets.log_sum_exp(utility + ruled_out)
-        difference = np.exp(utility - every[rows]) - np.where(true, np.exp(utility - hit[rows]), 0.0)
+        difference = np.exp(utility - every[rows]) - np.exp(utility + ruled_out - hit[rows])
         away = coefficients - centre
         loss = weights @ (every - hit) + 0.5 * penalty @ away**2
         return float(loss), features.T @ (each * difference) + penalty * away
