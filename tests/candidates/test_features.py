@@ -90,6 +90,8 @@ def test_every_constructor(kind):
     assert S.record.tolist() == ["7", "8", "7"]
     with pytest.raises(ValueError, match="read-only"):
         S.features["score"][0] = 5
+    with pytest.raises(TypeError):
+        S.features["score"] = [1.0, 2.0, 3.0]
     assert repr(S).endswith("features score, source, records)")
 
 

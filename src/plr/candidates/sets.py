@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
-from types import EllipsisType
+from types import EllipsisType, MappingProxyType
 from typing import Any, overload
 
 import numpy as np
@@ -102,7 +102,7 @@ class CandidateSets:
     kept : ndarray or None
         The rows of the input that have a candidate, where ``empty="drop"`` dropped others; else None. It describes the
         constructor's input, so objects made by indexing or concatenation have none.
-    features : dict of str to ndarray of shape (n_candidates,)
+    features : read-only mapping of str to ndarray of shape (n_candidates,)
         Features of the candidates: float64, or texts. They travel through indexing, concatenation and `unique`, and
         play no part in equality.
     record : ndarray of shape (n_candidates,) or None
@@ -135,7 +135,7 @@ class CandidateSets:
     slots: NDArray[np.int32] | None
     kept: Integers | None
     missing: Floats | None
-    features: dict[str, Column]
+    features: Mapping[str, Column]
     record: Column | None
 
     def __init__(
@@ -169,7 +169,8 @@ class CandidateSets:
         held |= {"missing": missing, "record": record}
         for name, array in held.items():
             object.__setattr__(self, name, None if array is None else _read_only(array))
-        object.__setattr__(self, "features", {name: _read_only(column) for name, column in features.items()})
+        columns = {name: _read_only(column) for name, column in features.items()}
+        object.__setattr__(self, "features", MappingProxyType(columns))
 
     @classmethod
     def _made(
@@ -577,7 +578,7 @@ class CandidateSets:
 
     def __reduce__(self) -> Any:
         # Unpickled arrays are writeable again, so they have to be frozen again.
-        return CandidateSets._of_checked, tuple(self._parts().values())
+        return CandidateSets._of_checked, tuple((self._parts() | {"features": dict(self.features)}).values())
 
     def _parts(self) -> dict[str, Any]:
         """Return what `_of_checked` takes."""
@@ -683,7 +684,8 @@ class CandidateSets:
                 f"A candidate feature is called {taken[0]!r}, which is a column of its own here; give it another name.",
                 column=taken[0],
             )
-        return pa.table({name: column for name, column in (columns | self.features).items() if column is not None})
+        columns |= self.features
+        return pa.table({name: column for name, column in columns.items() if column is not None})
 
     def to_padded(self, fill: float = np.nan) -> Floats:
         """Make an array of shape (rows, largest size), `fill` after the last candidate of each row.
