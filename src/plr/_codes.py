@@ -40,7 +40,7 @@ STATE_SIZE = 3
 
 SMALLEST_PRIOR = 1e-290
 """A prior below this counts as zero: its reciprocal, the scale of a lone candidate's share, would overflow."""
-MOST_MISSING = 0.9
+MOST_MISSING = 0.5
 """A learned share of rows without their truth goes no higher: beyond it, the model explains too little."""
 NARROWEST = 1e-9
 """A learned noise scale goes no lower than this share of the one it begins with, the labels' standard deviation.

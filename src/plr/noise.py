@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 # A scale settles within tens of rounds, together with a share of missing truths within hundreds.
 _ROUNDS = 1000
 _SETTLED = 1e-6
+# A share of missing truths, at most. Training has a lower limit: a model that believes in few rows learns from few.
+_MOST_MISSING = 0.9
 # Distances of scaled labels, at most.
 _FARTHEST = 1e100
 _RANGE = np.finfo(float).min, np.finfo(float).max
@@ -147,6 +149,9 @@ class NoiseModel:
         for _ in range(_ROUNDS):
             found = rule.evaluate(centre, sets, state, log_q, threads=threads, out=found)
             updated = rule.update_scale(centre, sets, state, found.weights, sample_weight, threads=threads)
+            if rule.learns_missing:
+                there = float(np.average(row_sums(found.weights, sets), weights=sample_weight))
+                updated[MISSING] = min(max(1.0 - there, 0.0), _MOST_MISSING)
             change = np.abs(updated - state)
             state = updated
             if change[SCALE] <= _SETTLED * float(state[SCALE]) and change[MISSING] <= _SETTLED:
