@@ -252,3 +252,50 @@ class TestMissingTruth:
         model = fit_noise(prediction, S)
         assert model.missing == 0.0
         assert_array_equal(model.missing_probabilities(model.probabilities(prediction, S), S), 0.0)
+
+
+class TestMissingTruthOfEachRow:
+    """Sets that say how probable it is that the truth of a row is missing."""
+
+    @every_family
+    @pytest.mark.parametrize("missing_truth", [0.0, 0.3, "learned"])
+    def test_odds(self, family: str, missing_truth: float | str) -> None:
+        prediction, S, _ = problem(family, 0.3, rows=200)
+        probability = np.random.default_rng(1).uniform(0, 0.5, len(S.values))
+        probability[:8] = [0, 0, 0, 0, 1, 0.2, 0.2, 0.2]
+        T = CandidateSets(S.values, S.offsets, probability, prior_is="probability")
+        shares = CandidateSets(S.values, S.offsets, T.prior)
+        model = fit_noise(prediction, shares, FAMILIES[family][0])
+        mixed = Posterior(**FAMILIES[family][0].get_params() | {"missing_truth": missing_truth})
+        found = NoiseModel(mixed, model.scale, model.target, model.false_labels, 0.3)
+        with np.errstate(divide="ignore"):
+            likelihood = np.exp(twin(family, model.scale, prediction, shares))
+        wanted = T.missing / (T.missing + (1 - T.missing) * likelihood)
+        probabilities = found.probabilities(prediction, T)
+        assert_allclose(found.missing_probabilities(probabilities, T), wanted, atol=1e-9)
+        assert_allclose(
+            probabilities, model.probabilities(prediction, shares) * (1 - wanted)[T.row_index], rtol=1e-6, atol=1e-12
+        )
+        assert_allclose(
+            found.log_likelihood(prediction, T), np.log(T.missing + (1 - T.missing) * likelihood), atol=1e-9
+        )
+
+    def test_fitting_goes_by_the_shares(self) -> None:
+        prediction, S, _ = problem("student", 0.3, rows=200)
+        T = CandidateSets(S.values, S.offsets, np.full(len(S.values), 0.3), prior_is="probability")
+        for missing_truth in (0.0, "learned"):
+            model = fit_noise(prediction, T, Posterior(missing_truth=missing_truth))
+            assert_allclose(model.scale, fit_noise(prediction, S).scale, rtol=1e-4)
+            assert model.missing == 0.0
+
+    def test_a_learned_share_may_exceed_one_half(self) -> None:
+        prediction, S, at = problem("gaussian", 0.2, rows=5000)
+        gone = np.random.default_rng(5).random(len(S)) < 0.7
+        table = np.asarray(S).copy()
+        table[gone, at[gone]] = np.random.default_rng(6).uniform(-5, SPAN + 5, gone.sum())
+        q = stats.uniform(-5, SPAN + 10)
+        model = fit_noise(
+            prediction, CandidateSets.from_padded(table), Posterior("gaussian", missing_truth="learned", false_labels=q)
+        )
+        assert_allclose(model.missing, 0.7, atol=0.03)
+        assert_allclose(model.scale, 0.2, rtol=0.1)

@@ -44,7 +44,8 @@ class Identification:
         The same for every candidate, flat, aligned with ``S.offsets``.
     missing : ndarray of shape (n,)
         How probable it is that none of the row's candidates is true; zeros unless the weighting allows for it
-        (``missing_truth`` of `plr.weighting.Posterior`).
+        (``missing_truth`` of `plr.weighting.Posterior`), the prior says it (``prior_is`` of `CandidateSets`), or
+        checked rows show it.
     caution : str
         Why the data that the model was fitted to cannot tell which candidates are true; empty where it can.
     """

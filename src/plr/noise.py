@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 # A scale settles within tens of rounds, together with a share of missing truths within hundreds.
 _ROUNDS = 1000
 _SETTLED = 1e-6
+# A share of missing truths, at most. Training has a lower limit: a model that believes in few rows learns from few.
+_MOST_MISSING = 0.9
 # Distances of scaled labels, at most.
 _FARTHEST = 1e100
 _RANGE = np.finfo(float).min, np.finfo(float).max
@@ -76,23 +78,37 @@ class NoiseModel:
     ) -> Floats:
         """Return each candidate's probability of being the true one, flat; it does not depend on ``threads``.
 
-        Those of a row sum to one, or to the probability that it has its truth, where that may be missing. With
-        ``relative``, each row has so many times the noise scale. ``scaled`` are the scaled sets, where they are known.
+        Those of a row sum to one, or to the probability that it has its truth, where that may be missing: by the share
+        of such rows, or by what the sets say of each row. With ``relative``, each row has so many times the noise
+        scale. ``scaled`` are the scaled sets, where they are known.
         """
-        return self._rule.evaluate(*self._compared(prediction, S, relative, scaled), threads=threads).weights
+        compared = self._compared(prediction, S, relative, scaled)
+        shares = self._rule.evaluate(*compared, threads=threads).weights
+        if S.missing is None:
+            return shares
+        with np.errstate(divide="ignore"):
+            odds = np.log(S.missing) - np.log1p(-S.missing) - self._evidence(*compared)
+        return np.asarray(shares * np.exp(-np.logaddexp(0.0, odds))[S.row_index])
 
     def missing_probabilities(self, probabilities: Floats, S: CandidateSets) -> Floats:
         """Return each row's probability that none of its candidates is true, from those of its candidates."""
-        if self.missing == 0.0:
+        if self.missing == 0.0 and S.missing is None:
             return np.zeros(len(S))
         return np.clip(1.0 - row_sums(probabilities, S), 0.0, 1.0)
 
     def log_likelihood(self, prediction: Floats, S: CandidateSets, relative: Floats | None = None) -> Floats:
         """Return each row's log Σ prior · p / q.
 
-        Where a share ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
+        Where a share ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε); ε is that of each row
+        where the sets say it.
         """
-        centre, sets, state, log_q = self._compared(prediction, S, relative)
+        found = self._evidence(*self._compared(prediction, S, relative))
+        if S.missing is None:
+            return found
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(np.log1p(-S.missing) + found, np.log(S.missing))
+
+    def _evidence(self, centre: Floats, sets: CandidateSets, state: Floats, log_q: Floats) -> Floats:
         found = self._rule.evidence(centre, sets, state, log_q)
         return found if log_q.size else found - self.false_labels.log_uniform(self.target)
 
@@ -116,7 +132,7 @@ class NoiseModel:
         if relative is not None:
             centre, sets, log_q = in_row_units(centre, sets, log_q, relative)
         state = self._rule.initial_state(self.scale / float(self.target.scale))
-        state[MISSING] = self.missing
+        state[MISSING] = self.missing if S.missing is None else 0.0
         return centre, sets, state, log_q
 
     def _settle(
@@ -133,6 +149,9 @@ class NoiseModel:
         for _ in range(_ROUNDS):
             found = rule.evaluate(centre, sets, state, log_q, threads=threads, out=found)
             updated = rule.update_scale(centre, sets, state, found.weights, sample_weight, threads=threads)
+            if rule.learns_missing:
+                there = float(np.average(row_sums(found.weights, sets), weights=sample_weight))
+                updated[MISSING] = min(max(1.0 - there, 0.0), _MOST_MISSING)
             change = np.abs(updated - state)
             state = updated
             if change[SCALE] <= _SETTLED * float(state[SCALE]) and change[MISSING] <= _SETTLED:

@@ -53,9 +53,9 @@ from plr.priors.learned import (
     share_training_records,
     teaching_rows,
 )
-from plr.training import Recipe, resolve_parts
+from plr.training import Recipe, count_rows, resolve_parts
 from plr.weighting import Weighting
-from plr.weighting.rule import Rule, thread_count
+from plr.weighting.rule import Rule, row_sums, thread_count
 
 __all__ = ["Identification", "PartialLabelRegressor"]
 
@@ -269,11 +269,12 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 parameter="prior",
                 value=self.prior,
             )
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
         task = Task(
             X,
             S,
             Rule(weighting, loss),
-            sample_weight=None if sample_weight is None else check_sample_weight(sample_weight, len(S)),
+            sample_weight=count_rows(S, weight, checked),
             validation=None if validation is None else check_validation(probe, validation, learner),
             groups=None if groups is None else check_groups(groups, len(S)),
             categorical=() if columns is None else columns.categorical,
@@ -329,7 +330,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             probabilities, _ = checked.settle_probabilities(S, probabilities, np.zeros(len(S)))
         if self.one_to_one and belief is None:
             shares, counted = share_training_records(S, probabilities, checked, task.sample_weight)
-            learned = (learned or given_prior(S)).holding(S, shares * counted[S.row_index])
+            present = np.where(counted, row_sums(probabilities, S), 0.0)
+            learned = (learned or given_prior(S)).holding(S, shares * present[S.row_index])
         recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
         self._take_parts(learner, weighting, loss, model, noise, diagnosis, prior=learned, **recorded)
         self.start_weights_ = result.first
@@ -536,7 +538,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             On candidate sets the score is the mean of log Σ prior · p / q: p is the noise around the prediction with
             the scale learned in ``fit``, q the density of false labels, uniform unless the weighting has another. It
             compares weightings and learners of the same q on the same rows without knowing a true label. Where a share
-            ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε).
+            ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε), by the row where the sets say it.
         sample_weight : array-like of shape (n,), optional
         known : array-like of shape (n,) or table of n rows, optional
             True labels of rows that somebody looked up, as in ``fit``. The score then is R² on these rows, and all

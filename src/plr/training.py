@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
+from plr.candidates.known import CheckedRows
 from plr.contracts import lists_rows
-from plr.errors import ParameterError, PlrError
+from plr.errors import ParameterError, PlrError, PriorError
 from plr.folds import cross_fit, make_folds, row_weights
 from plr.learners import MLP, Committee, Fitted, Learner, Task, get_learner
 from plr.learners.committee import EFFORTS
@@ -25,7 +26,7 @@ from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 from plr.weighting import Posterior, Weighting, get_weighting
 
-__all__ = ["Recipe", "Trained", "resolve_parts"]
+__all__ = ["Recipe", "Trained", "count_rows", "resolve_parts"]
 
 Floats = NDArray[np.float64]
 
@@ -159,6 +160,20 @@ class Recipe:
         return cross_fit(self.learner, task, folds, lambda part: recipe.train(part).model)
 
 
+def count_rows(S: CandidateSets, sample_weight: Floats | None, known: CheckedRows | None) -> Floats | None:
+    """Return how much each row counts: the less, the more probable its sets say it is that its truth is missing."""
+    if S.missing is None:
+        return sample_weight
+    present = 1.0 - S.missing if known is None else np.where(known.labelled, 1.0, 1.0 - S.missing)
+    weight = present if sample_weight is None else sample_weight * present
+    if not weight.any():
+        raise PriorError(
+            "By the given probabilities the truth is missing from every row, so that there is nothing to learn from.",
+            parameter="prior",
+        )
+    return weight
+
+
 def _settle_known(task: Task) -> Task:
     """Return the task with known labels in place of the candidates of their rows.
 
@@ -177,8 +192,12 @@ def _on_labels(task: Task, belief: Belief) -> Task:
     """Return the task with the expected label of each row; rows whose truth may be missing count for less."""
     weight = np.ones(len(belief.labels)) if task.sample_weight is None else task.sample_weight
     if task.known is not None:
+        present = 1.0 - belief.missing
+        if task.S.missing is not None:
+            # What the sets say of it is in the weights already.
+            present = np.divide(present, 1.0 - task.S.missing, out=present, where=task.S.missing < 1.0)
         # The label of such a row is known, though it is none of the candidates.
-        weight = weight * np.where(task.known.labelled, 1.0, 1.0 - belief.missing)
+        weight = weight * np.where(task.known.labelled, 1.0, present)
     plain = bool((weight == 1.0).all())
     labels = CandidateSets.from_labels(belief.labels)
     return replace(

@@ -2,7 +2,8 @@
 
 `sets` has the class and makes an object of it from whatever is passed as a target; `arrays` has the ragged arrays that
 it is made of, their checks, and what reads lists and arrays of numbers; `arrow` reads list columns and texts, `tables`
-several columns of a table.
+several columns of a table. `features` has what is known of single candidates beside their value, `known` the rows whose
+true label somebody looked up, `matching` which candidates that label is.
 """
 
 from plr.candidates.sets import CandidateSets, as_candidate_sets

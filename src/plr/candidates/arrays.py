@@ -11,6 +11,7 @@ import numbers
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,9 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from plr._parameters import check_choice
-from plr.errors import CandidateError, EmptySetError, InfeasibleError, LengthError, PlrError, PriorError
+from plr.errors import CandidateError, EmptySetError, InfeasibleError, LengthError, ParameterError, PlrError, PriorError
 
 __all__ = [
+    "PRIOR_KINDS",
     "Flat",
     "Floats",
     "Integers",
@@ -28,6 +30,7 @@ __all__ = [
     "check_readable",
     "checked",
     "is_missing",
+    "is_number",
     "is_row",
     "name_rows",
     "not_a_number",
@@ -46,12 +49,17 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-# Checked values, offsets, prior, slots and kept rows, as the attributes of the same names have them.
-Parts = tuple[Floats, Integers, Floats | None, NDArray[np.int32] | None, Integers | None]
+# Checked values, offsets, prior, slots, kept rows and missing truths, as the attributes of the same names have them.
+Parts = tuple[Floats, Integers, Floats | None, NDArray[np.int32] | None, Integers | None, Floats | None]
 # What gives the id of a row, for messages; only those that are named are looked up.
 Names = Callable[[int], Any]
 
+PRIOR_KINDS = ("share", "probability", "match_weight")
+"""What numbers given as prior may be."""
+
 _NAMED = 5
+# Types of pandas' own values that stand for none.
+_GAPS = ("NAType", "NaTType")
 
 # Padding is refused where one set is this large, or where it would take so many bytes and so many times the data.
 _LARGEST_SET = 1_000_000
@@ -134,10 +142,13 @@ def name_rows(rows: Iterable[int] | Integers, names: Names | None = None) -> str
     return f"row{'s' if len(found) > 1 else ''} {', '.join(shown)}{more}"
 
 
-def checked(flat: Flat, empty: str) -> Parts:
+def checked(flat: Flat, empty: str, prior_is: str = "share") -> Parts:
     """Apply the rules of all constructors: finite candidates, no row without one, priors that sum to one."""
     check_choice("empty", empty, ("raise", "drop"))
+    check_choice("prior_is", prior_is, PRIOR_KINDS)
     values, sizes, prior, slots, names, _ = flat
+    if prior is None and prior_is != "share":
+        raise ParameterError(f"{{parameter}} {prior_is!r} needs a prior.", parameter="prior_is", value=prior_is)
     finite = np.isfinite(values)
     if not finite.all():
         rows, value = rows_of(np.flatnonzero(~finite), sizes), float(values[~finite][0])
@@ -164,27 +175,59 @@ def checked(flat: Flat, empty: str) -> Parts:
         kept = np.flatnonzero(sizes)
         sizes = sizes[kept]
     offsets = offsets_of(sizes)
+    missing = None
     if prior is not None:
-        prior = _normalised(prior, offsets, kept, names)
-    return values, offsets, prior, tidy_slots(slots, offsets), kept
+        check = partial(_check_prior, len(sizes), kept, names)
+        if prior_is == "share":
+            prior = _normalised(prior, offsets, check)
+        else:
+            prior, missing = _shares_of_odds(_log_odds(prior, prior_is, sizes, check), offsets)
+    return values, offsets, prior, tidy_slots(slots, offsets), kept, missing
 
 
 def _first(rows: Integers, names: Names | None) -> Any:
     return int(rows[0]) if names is None else names(int(rows[0]))
 
 
-def _normalised(prior: Floats, offsets: Integers, kept: Integers | None, names: Names | None) -> Floats:
+def _check_prior(
+    count: int, kept: Integers | None, names: Names | None, wrong: Integers, problem: str, remedy: str
+) -> None:
+    if len(wrong):
+        rows = wrong if kept is None else kept[wrong]
+        raise PriorError(
+            f"{len(rows)} of {count} rows have a prior {problem}: {name_rows(rows, names)}. {remedy}",
+            row=_first(rows, names),
+            problem=f"it has a prior {problem}. {remedy}",
+        )
+
+
+def _log_odds(prior: Floats, kind: str, sizes: Integers, check: Callable[[Integers, str, str], None]) -> Floats:
+    """Return the logarithm of the odds that each pair is a match."""
+    remedy = "Give a number for each candidate, or leave the candidate out."
+    check(rows_of(np.flatnonzero(np.isnan(prior)), sizes), "that is NaN", remedy)
+    if kind == "match_weight":
+        return prior * np.log(2.0)
+    outside = rows_of(np.flatnonzero((prior < 0) | (prior > 1)), sizes)
+    remedy = 'prior_is="probability" is for numbers between 0 and 1; match weights are prior_is="match_weight".'
+    check(outside, "outside of 0 to 1", remedy)
+    with np.errstate(divide="ignore"):
+        return np.log(prior) - np.log1p(-prior)
+
+
+def _shares_of_odds(log_odds: Floats, offsets: Integers) -> tuple[Floats, Floats]:
+    """Return each candidate's share of its row's odds, and each row's probability that none of them is true."""
     sizes, starts = np.diff(offsets), offsets[:-1]
+    largest = np.maximum.reduceat(log_odds, starts)
+    top = np.repeat(largest, sizes)
+    # Candidates that are certain share alike, and so do those of a row in which all are impossible.
+    with np.errstate(invalid="ignore"):
+        odds = np.where(np.isinf(top), log_odds == top, np.exp(log_odds - top))
+    total = np.add.reduceat(odds, starts)
+    return odds / np.repeat(total, sizes), np.exp(-np.logaddexp(0.0, largest + np.log(total)))
 
-    def check(wrong: Integers, problem: str, remedy: str) -> None:
-        if len(wrong):
-            rows = wrong if kept is None else kept[wrong]
-            raise PriorError(
-                f"{len(rows)} of {len(sizes)} rows have a prior {problem}: {name_rows(rows, names)}. {remedy}",
-                row=_first(rows, names),
-                problem=f"it has a prior {problem}. {remedy}",
-            )
 
+def _normalised(prior: Floats, offsets: Integers, check: Callable[[Integers, str, str], None]) -> Floats:
+    sizes, starts = np.diff(offsets), offsets[:-1]
     for problem, wrong in (("not finite", ~np.isfinite(prior)), ("negative", prior < 0)):
         remedy = "A prior is a finite number, zero or more, for each candidate."
         check(rows_of(np.flatnonzero(wrong), sizes), f"that is {problem}", remedy)
@@ -208,14 +251,15 @@ def is_row(kind: type) -> bool:
     return ordered and not issubclass(kind, (str, bytes, Mapping, set, frozenset))
 
 
-def _is_number(kind: type) -> bool:
+def is_number(kind: type) -> bool:
+    """Whether objects of this type are numbers."""
     # NumPy counts spans of time among the integers.
     return issubclass(kind, (numbers.Real, Decimal, np.bool_)) and not issubclass(kind, np.timedelta64)
 
 
 def is_missing(item: Any) -> bool:
-    """Whether this stands for no value: None, NaN or pandas' NA."""
-    return item is None or type(item).__name__ == "NAType" or (isinstance(item, float) and item != item)
+    """Whether this stands for no value: None, NaN, or pandas' NA or NaT."""
+    return item is None or type(item).__name__ in _GAPS or (isinstance(item, float) and item != item)
 
 
 def check_readable(data: Any, error: type[PlrError], what: str) -> None:
@@ -304,7 +348,7 @@ def _to_floats(
 ) -> Floats:
     """Convert a list of numbers, and of None where there may be ``gaps``; ``place`` gives an entry's row and column."""
     # Types are few, items many.
-    wrong = {kind for kind in set(map(type, flat)) if not (_is_number(kind) or (gaps and kind is type(None)))}
+    wrong = {kind for kind in set(map(type, flat)) if not (is_number(kind) or (gaps and kind is type(None)))}
     if wrong:
         number = next(number for number, item in enumerate(flat) if type(item) in wrong)
         raise not_a_number(flat[number], *place(number), "" if what == "y" else what, error)
@@ -411,7 +455,7 @@ def _check_rows(rows: list[Any]) -> None:
             problem = f"a {type(row).__name__}, which has no order; candidates keep their positions, so give a list"
         elif is_row(type(row)) and getattr(row, "ndim", 1) > 0:
             continue
-        elif _is_number(type(row)):
+        elif is_number(type(row)):
             problem = f"the single number {row!r} among lists; write [{row!r}]"
         else:
             raise not_a_number(row, number)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.candidates.arrays import Integers, as_floats, is_missing
+from plr.candidates.arrays import Integers, as_floats
 from plr.candidates.arrow import is_frame
-from plr.candidates.features import entries_of, record_name
+from plr.candidates.features import Column, record_names
 from plr.candidates.matching import true_candidates
 from plr.candidates.sets import CandidateSets
 from plr.candidates.tables import columns_of
@@ -53,7 +54,7 @@ class CheckedRows:
 
     def found(self, S: CandidateSets) -> Booleans:
         """Return the rows of which a candidate is known to be the true one."""
-        return np.logical_or.reduceat(self.true, S.offsets[:-1])
+        return _any(self.true, S)
 
     @property
     def labelled(self) -> Booleans:
@@ -63,7 +64,8 @@ class CheckedRows:
     def settle(self, S: CandidateSets) -> CandidateSets:
         """Return the sets with known labels in place of all candidates of their rows."""
         values = np.where(self.labelled[S.row_index], self.value[S.row_index], S.values)
-        return CandidateSets._of_checked(values, S.offsets, S.prior)
+        missing = None if S.missing is None else np.where(self.labelled, 0.0, S.missing)
+        return S._with(values=values, missing=missing)
 
     def settle_probabilities(self, S: CandidateSets, probabilities: Floats, missing: Floats) -> tuple[Floats, Floats]:
         """Return probabilities that are certain about checked rows."""
@@ -91,81 +93,120 @@ def read_known(known: Any, S: CandidateSets) -> CheckedRows | None:
     Parameters
     ----------
     known : array-like of shape (n,), or table of n rows
-        True labels, NaN where nobody looked. A table has the column ``value`` and may have ``record`` (which candidate
-        it is, where several have the value), ``answer`` (``"none of these"`` or ``"cannot tell"``) and ``probability``
-        (with which the row was chosen to be looked at).
+        True labels, NaN or None where nobody looked. A table (a frame, an Arrow table or a dict of arrays) has the
+        column ``value``, ``record`` or both, each empty where nobody looked, and may have ``answer`` (``"none of
+        these"``, ``"cannot tell"`` or empty) and ``probability``, with which the row was chosen to be looked at; other
+        columns are ignored. A value that is none of the row's candidates says that the truth is missing there, and so
+        does a record without a value that is none of them. Where several candidates have the value, the record says
+        which of them it is. With ``"none of these"``, a value is the true label all the same; with ``"cannot tell"``
+        it does not count.
     S : CandidateSets of n rows
+        Where rows without a candidate were dropped, ``known`` has the other rows alone.
 
     Examples
     --------
     >>> S = CandidateSets.from_lists([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    >>> checked = read_known([np.nan, 4.0, 7.0], S)
+    >>> checked = read_known([None, 4.0, 7.0], S)
     >>> checked.true.tolist(), checked.missing.tolist()
     ([False, False, False, True, False, False], [False, False, True])
     """
     if known is None:
         return None
     columns: dict[Any, Any] = {"value": known}
-    if is_frame(known):
+    if is_frame(known) or isinstance(known, Mapping):
         columns = {name: column for name, column in columns_of(known) if name in _COLUMNS}
-        if "value" not in columns:
+        if not columns.keys() & {"value", "record"}:
             raise ParameterError(
-                "A table of known labels needs a column 'value': the true label, empty where nobody looked.",
+                "A table of known labels needs a column 'value', the true label, or 'record', which candidate it is; "
+                "empty where nobody looked.",
                 parameter="known",
             )
-    value = as_floats(columns["value"], "known")
-    rows = len(S)
-    if value.shape != (rows,):
-        raise LengthError(f"known has shape {value.shape}, and there are {rows} rows; give one label each, or NaN.")
-    if np.isinf(value).any():
-        row = int(np.flatnonzero(np.isinf(value))[0])
-        raise CandidateError(
-            f"The known label of row {row} is infinite; give a number, or NaN where nobody looked.",
-            row=row,
-            value=value[row],
-        )
-    answers = [str(answer).strip() for answer in entries_of(columns.get("answer", [""] * rows))]
-    undecided, none = (np.array([answer == text for answer in answers]) for text in (CANNOT_TELL, NONE_OF_THESE))
-    value = np.where(undecided, np.nan, value)
-    labelled = ~np.isnan(value)
-    if not (labelled | undecided | none).any():
-        return None
+    value, probability = (_numbers(columns, name, S) for name in ("value", "probability"))
+    wanted, answers = (_texts(columns, name, S) for name in ("record", "answer"))
+    _check_rows(np.isinf(value), value, "The known label of row {} is {}; give a number, or NaN where nobody looked.")
+    _check_rows(
+        (probability <= 0) | (probability > 1),
+        probability,
+        "Row {} of known was chosen with probability {}; it must be above 0 and at most 1, or NaN.",
+    )
+    answers = np.char.strip(answers)
+    undecided, none = answers == CANNOT_TELL, answers == NONE_OF_THESE
+    _check_rows(
+        ~undecided & ~none & (answers != ""),
+        answers,
+        f"The answer for row {{}} is {{!r}}; it must be {NONE_OF_THESE!r}, {CANNOT_TELL!r} or empty.",
+    )
+    value, wanted = np.where(undecided, np.nan, value), np.where(undecided | none, "", wanted)
     true = np.zeros(len(S.values), dtype=bool)
+    labelled = ~np.isnan(value)
     if labelled.any():
-        part = labelled[S.row_index]
         looked_at = S[labelled]
-        true[part] = true_candidates(looked_at.values, looked_at.offsets, value[labelled])
-    if "record" in columns:
-        true = _by_record(S, true, labelled, entries_of(columns["record"]))
-    true &= ~none[S.row_index]
-    there = np.logical_or.reduceat(true, S.offsets[:-1]) if rows else labelled
-    probability = as_floats(columns["probability"], "known") if "probability" in columns else np.full(rows, np.nan)
-    bad = ~np.isnan(probability) & ~((probability > 0) & (probability <= 1))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise ParameterError(
-            f"Row {row} of known was chosen with probability {probability[row]:g}; it must be above 0 and at most 1.",
-            parameter="known",
-            value=probability[row],
-        )
-    return CheckedRows(value, true, none | (labelled & ~there), undecided, probability)
+        true[labelled[S.row_index]] = true_candidates(looked_at.values, looked_at.offsets, value[labelled])
+        true &= ~none[S.row_index]
+    by_record = wanted != ""
+    if by_record.any():
+        true = _by_record(S, true, labelled, wanted)
+        first = S.values[np.maximum.reduceat(np.where(true, np.arange(len(true)), 0), S.offsets[:-1])]
+        value = np.where(by_record & ~labelled & _any(true, S), first, value)
+    if not (labelled | by_record | undecided | none).any():
+        return None
+    return CheckedRows(value, true, none | ((labelled | by_record) & ~_any(true, S)), undecided, probability)
 
 
-def _by_record(S: CandidateSets, true: Booleans, labelled: Booleans, records: list[Any]) -> Booleans:
-    """Leave of candidates with the known value the one that is the known record."""
-    given = labelled & np.array([not is_missing(record) and str(record) != "" for record in records])
-    if S.record is None or not given.any():
-        return true
-    wanted = np.array([record_name(record) if here else "" for record, here in zip(records, given, strict=True)])
-    chosen = given[S.row_index] & (S.record == wanted[S.row_index])
-    found = np.logical_or.reduceat(chosen, S.offsets[:-1])
-    lacking = np.flatnonzero(given & ~found & np.logical_or.reduceat(true, S.offsets[:-1]))
-    if len(lacking):
-        row = int(lacking[0])
+def _numbers(columns: dict[Any, Any], name: str, S: CandidateSets) -> Floats:
+    if name not in columns:
+        return np.full(len(S), np.nan)
+    return _one_each(as_floats(columns[name], "known"), S)
+
+
+def _texts(columns: dict[Any, Any], name: str, S: CandidateSets) -> Column:
+    if name not in columns:
+        return np.full(len(S), "")
+    return np.asarray(_one_each(record_names(columns[name]), S))
+
+
+def _one_each(column: Any, S: CandidateSets) -> Any:
+    if column.shape != (len(S),):
+        remedy = "give one label each, or NaN"
+        if S.kept is not None:
+            remedy = "rows without a candidate were dropped, so leave out theirs: known[S.kept]"
+        raise LengthError(f"known has shape {column.shape}, and there are {len(S)} rows; {remedy}.")
+    return column
+
+
+def _check_rows(wrong: Booleans, column: Column, message: str) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        found = column[row].item()
+        raise CandidateError(message.format(row, found), row=row, value=found, parameter="known")
+
+
+def _any(true: Booleans, S: CandidateSets) -> Booleans:
+    return np.logical_or.reduceat(true, S.offsets[:-1])
+
+
+def _by_record(S: CandidateSets, true: Booleans, labelled: Booleans, wanted: Column) -> Booleans:
+    """Leave of candidates with the known value that of the known record; take the latter where no value is known."""
+    if S.record is None:
+        if labelled[wanted != ""].all():
+            return true
         raise CandidateError(
-            f"The known record of row {row} is {records[row]!r}, which is none of its candidates; correct it, or leave "
-            f"it empty.",
-            row=row,
-            value=records[row],
+            "known names records without values, and the candidate sets have no records; give them record.",
+            parameter="known",
         )
-    return np.where(given[S.row_index], chosen & true, true)
+    rows = S.row_index
+    chosen = (wanted[rows] != "") & (S.record == wanted[rows])
+    found = _any(chosen, S)
+    both = labelled & (wanted != "")
+    _check_rows(
+        both & ~found & _any(true, S),
+        wanted,
+        "The known record of row {} is {!r}, which is none of its candidates, though the known value is; correct it, "
+        "or leave it empty.",
+    )
+    _check_rows(
+        both & found & ~_any(true & chosen, S),
+        wanted,
+        "The known record of row {} is {!r}, a candidate with another value than the known one; correct one of them.",
+    )
+    return np.where((wanted != "")[rows], chosen & (true | ~labelled[rows]), true)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from itertools import pairwise
-from types import EllipsisType
+from types import EllipsisType, MappingProxyType
 from typing import Any, overload
 
 import numpy as np
@@ -33,7 +34,17 @@ from plr.candidates.arrays import (
     tidy_slots,
 )
 from plr.candidates.arrow import is_frame, is_list_column, is_text_column, parse_cells, read_column
-from plr.candidates.features import Column, entries_of, flatten_lists, flatten_padded, read_features
+from plr.candidates.features import (
+    Column,
+    Flatten,
+    as_array,
+    flatten_columns,
+    flatten_lines,
+    flatten_lists,
+    flatten_padded,
+    join_columns,
+    read_features,
+)
 from plr.candidates.tables import column_of, columns_of, read_columns, read_long
 from plr.errors import CandidateError, ParameterError
 
@@ -61,9 +72,20 @@ class CandidateSets:
     empty : {"raise", "drop"}, default="raise"
         What to do about rows without a candidate. After ``"drop"``, `kept` says which rows are left.
     features : dict of str to array-like of shape (n_candidates,), optional
-        What is known of each candidate: a match score, a source, a date. Numbers, NaN where missing, or categories.
+        What is known of each candidate: a match score, a source, a date. Numbers, NaN where missing, or categories,
+        which are texts, empty where missing; of many categories only the most frequent ones count. Dates become days
+        since 1970. A feature that is the same for all candidates of a row says nothing about which one is true.
     record : array-like of shape (n_candidates,), optional
-        Which record each candidate is, such as the matched row of the other table.
+        Which record each candidate is, such as the key of a matched row of the other table: texts or numbers. It may be
+        a candidate of many rows; twice in the same row is an error with ``one_to_one=True`` alone.
+    prior_is : {"share", "probability", "match_weight"}, default="share"
+        What the prior's numbers are. ``"share"``: weights of any size, of which only the proportions within a row
+        count. ``"probability"``: how probable it is that each candidate, by itself, is the true one, as programs for
+        record linkage give it for each pair; p stands for odds of p / (1 - p). ``"match_weight"``: the same as the
+        logarithm of the odds to base 2, as in Splink. The prior then is each candidate's share of its row's odds, and
+        with odds that add up to o, none of them is true with probability 1 / (1 + o): see `missing`. Of probability 1,
+        or an infinite weight, are candidates that are certain: those of a row share alike. One of probability 0 is
+        impossible; where all of a row are, they share alike, and the truth is missing.
 
     Attributes
     ----------
@@ -80,11 +102,15 @@ class CandidateSets:
     kept : ndarray or None
         The rows of the input that have a candidate, where ``empty="drop"`` dropped others; else None. It describes the
         constructor's input, so objects made by indexing or concatenation have none.
-    features : dict of str to ndarray of shape (n_candidates,)
+    features : read-only mapping of str to ndarray of shape (n_candidates,)
         Features of the candidates: float64, or texts. They travel through indexing, concatenation and `unique`, and
         play no part in equality.
     record : ndarray of shape (n_candidates,) or None
-        Which record each candidate is.
+        Which record each candidate is, as a text; empty where that is not known.
+    missing : ndarray of shape (n_rows,) or None
+        How probable it is, before anything is learned, that none of a row's candidates is true; None where the prior
+        does not say (``prior_is="share"``). Rows count in training by how probable it is that they have their truth,
+        and ``identify`` begins with it.
 
     Examples
     --------
@@ -97,7 +123,7 @@ class CandidateSets:
     [[5.0, 5.5, 9.1], [3.1, 7.0]]
     """
 
-    __slots__ = ("features", "kept", "offsets", "prior", "record", "slots", "values")
+    __slots__ = ("features", "kept", "missing", "offsets", "prior", "record", "slots", "values")
 
     # ``array + S`` would otherwise pad S and add the numbers up.
     __array_ufunc__ = None
@@ -108,7 +134,8 @@ class CandidateSets:
     prior: Floats | None
     slots: NDArray[np.int32] | None
     kept: Integers | None
-    features: dict[str, Column]
+    missing: Floats | None
+    features: Mapping[str, Column]
     record: Column | None
 
     def __init__(
@@ -121,10 +148,11 @@ class CandidateSets:
         empty: str = "raise",
         features: Mapping[str, ArrayLike] | None = None,
         record: ArrayLike | None = None,
+        prior_is: str = "share",
     ) -> None:
         flat = read_flat(values, offsets, prior, slots)
-        known = read_features(features, record, lambda column, _: column, len(flat.values))
-        self._hold(*checked(flat, empty), *known)
+        parts = checked(flat, empty, prior_is)
+        self._hold(*parts, *read_features(features, record, lambda column, _: as_array(column), flat))
 
     def _hold(
         self,
@@ -133,27 +161,32 @@ class CandidateSets:
         prior: Floats | None,
         slots: NDArray[np.int32] | None,
         kept: Integers | None,
+        missing: Floats | None,
         features: Mapping[str, Column],
         record: Column | None,
     ) -> None:
-        held = {"values": values, "offsets": offsets, "prior": prior, "slots": slots, "kept": kept, "record": record}
+        held = {"values": values, "offsets": offsets, "prior": prior, "slots": slots, "kept": kept}
+        held |= {"missing": missing, "record": record}
         for name, array in held.items():
             object.__setattr__(self, name, None if array is None else _read_only(array))
-        object.__setattr__(self, "features", {name: _read_only(column) for name, column in features.items()})
+        columns = {name: _read_only(column) for name, column in features.items()}
+        object.__setattr__(self, "features", MappingProxyType(columns))
 
     @classmethod
     def _made(
         cls,
         flat: Flat,
         empty: str,
+        prior_is: str,
         features: Mapping[str, Any] | None,
         record: Any,
-        flatten: Callable[[Any, str], Any] | None = None,
+        flatten: Callable[[], Flatten],
     ) -> CandidateSets:
-        """Check what a constructor has read, and read the features of the candidates in the same way."""
-        parts = checked(flat, empty)
-        known = read_features(features, record, flatten or flatten_lists(flat.sizes), len(flat.values))
-        return cls._of_checked(*parts, *known)
+        """Check what a constructor has read; ``flatten`` makes what reads features as the candidates were read."""
+        parts = checked(flat, empty, prior_is)
+        if not features and record is None:
+            return cls._of_checked(*parts)
+        return cls._of_checked(*parts, *read_features(features, record, flatten(), flat))
 
     @classmethod
     def _of_checked(
@@ -163,6 +196,7 @@ class CandidateSets:
         prior: Floats | None = None,
         slots: NDArray[np.int32] | None = None,
         kept: Integers | None = None,
+        missing: Floats | None = None,
         features: Mapping[str, Column] | None = None,
         record: Column | None = None,
     ) -> CandidateSets:
@@ -172,7 +206,7 @@ class CandidateSets:
         arrays are shared: nobody may write to them afterwards.
         """
         made = cls.__new__(cls)
-        made._hold(values, offsets, prior, slots, kept, features or {}, record)
+        made._hold(values, offsets, prior, slots, kept, missing, features or {}, record)
         return made
 
     @classmethod
@@ -184,6 +218,7 @@ class CandidateSets:
         empty: str = "raise",
         features: Mapping[str, Iterable[Any]] | None = None,
         record: Iterable[Any] | None = None,
+        prior_is: str = "share",
     ) -> CandidateSets:
         """Read one sequence of numbers per row.
 
@@ -195,14 +230,21 @@ class CandidateSets:
             Of the same shape.
         empty : {"raise", "drop"}, default="raise"
             What to do about rows without a candidate.
+        features : dict of str to iterable of sequences, optional
+            Named features of the candidates, each of the same shape; numbers or texts, None where missing.
+        record : iterable of sequences, optional
+            Which record each candidate is, of the same shape.
+        prior_is : {"share", "probability", "match_weight"}, default="share"
+            What the prior's numbers are; see `CandidateSets`.
 
         Examples
         --------
-        >>> S = CandidateSets.from_lists([[1, 2], [], [3]], empty="drop")
-        >>> S.to_lists(), S.kept
-        ([[1.0, 2.0], [3.0]], array([0, 2]))
+        >>> S = CandidateSets.from_lists([[1, 2], [], [3]], empty="drop", features={"score": [[0.9, 0.2], [], [0.4]]})
+        >>> S.to_lists(), S.kept, S.features["score"]
+        ([[1.0, 2.0], [3.0]], array([0, 2]), array([0.9, 0.2, 0.4]))
         """
-        return cls._made(read_with_prior(read_lists, lists, prior), empty, features, record)
+        flat = read_with_prior(read_lists, lists, prior)
+        return cls._made(flat, empty, prior_is, features, record, lambda: flatten_lists(flat.sizes))
 
     @classmethod
     def from_padded(
@@ -213,6 +255,7 @@ class CandidateSets:
         empty: str = "raise",
         features: Mapping[str, Any] | None = None,
         record: Any = None,
+        prior_is: str = "share",
     ) -> CandidateSets:
         """Read one row per line of a 2-D array, NaN where there is no candidate.
 
@@ -224,6 +267,12 @@ class CandidateSets:
             Ignored where there is no candidate.
         empty : {"raise", "drop"}, default="raise"
             What to do about rows without a candidate.
+        features : dict of str to array-like of shape (n_rows, n_columns) or (n_columns,), optional
+            Named features of the candidates; ignored where there is no candidate.
+        record : array-like of shape (n_rows, n_columns), optional
+            Which record each candidate is.
+        prior_is : {"share", "probability", "match_weight"}, default="share"
+            What the prior's numbers are; see `CandidateSets`.
 
         Examples
         --------
@@ -232,8 +281,7 @@ class CandidateSets:
         ([[1.0, 2.0], [3.0]], array([0, 1, 1], dtype=int32))
         """
         flat = read_padded(array, prior)
-        present = ~np.isnan(as_floats(array, "The padded array"))
-        return cls._made(flat, empty, features, record, flatten_padded(present))
+        return cls._made(flat, empty, prior_is, features, record, lambda: flatten_padded(~np.isnan(as_floats(array))))
 
     @classmethod
     def from_columns(
@@ -245,6 +293,7 @@ class CandidateSets:
         empty: str = "raise",
         features: Mapping[str, Sequence[Any]] | None = None,
         record: Sequence[Any] | None = None,
+        prior_is: str = "share",
     ) -> CandidateSets:
         """Read the candidates from several columns of a table, one candidate each where present.
 
@@ -258,6 +307,12 @@ class CandidateSets:
             One column name, or one number that holds for all rows, for each of `columns`.
         empty : {"raise", "drop"}, default="raise"
             What to do about rows without a candidate.
+        features : dict of str to sequence of column names, optional
+            Named features of the candidates: for each, one column for each of `columns`.
+        record : sequence of column names, optional
+            Which record each candidate is: one column for each of `columns`.
+        prior_is : {"share", "probability", "match_weight"}, default="share"
+            What the prior's numbers are; see `CandidateSets`.
 
         Examples
         --------
@@ -267,18 +322,11 @@ class CandidateSets:
         ([[1.0, 1.5], [2.0]], array([0.75, 0.25, 1.  ]))
         """
         flat = read_columns(df, columns, prior)
-        content = list(columns_of(df))
-        padded = np.column_stack([as_floats(column_of(content, name)) for name in columns])
 
-        def stacked(names: Sequence[Any], what: str) -> Any:
-            if isinstance(names, str) or len(names) != len(columns):
-                raise ParameterError(f"{what} must name one column for each of {list(columns)!r}, not {names!r}.")
-            table = np.empty(padded.shape, dtype=object)
-            for place, name in enumerate(names):
-                table[:, place] = entries_of(column_of(content, name))
-            return flatten_padded(~np.isnan(padded))(table, what)
+        def of_columns() -> Flatten:
+            return flatten_columns(partial(column_of, list(columns_of(df))), columns)
 
-        return cls._made(flat, empty, features, record, stacked)
+        return cls._made(flat, empty, prior_is, features, record, of_columns)
 
     @classmethod
     def from_arrow(
@@ -289,6 +337,7 @@ class CandidateSets:
         empty: str = "raise",
         features: Mapping[str, Any] | None = None,
         record: Any = None,
+        prior_is: str = "share",
     ) -> CandidateSets:
         """Read a list column; float64 values in one piece are shared, not copied.
 
@@ -300,6 +349,12 @@ class CandidateSets:
             Of the same shape.
         empty : {"raise", "drop"}, default="raise"
             What to do about rows without a candidate.
+        features : dict of str to list column, optional
+            Named features of the candidates, each of the same shape; numbers, texts or dates, null where missing.
+        record : list column, optional
+            Which record each candidate is, of the same shape.
+        prior_is : {"share", "probability", "match_weight"}, default="share"
+            What the prior's numbers are; see `CandidateSets`.
 
         Examples
         --------
@@ -307,7 +362,8 @@ class CandidateSets:
         >>> CandidateSets.from_arrow(pa.array([[1.0, 2.0], [3.0]])).to_lists()
         [[1.0, 2.0], [3.0]]
         """
-        return cls._made(read_with_prior(read_column, column, prior), empty, features, record)
+        flat = read_with_prior(read_column, column, prior)
+        return cls._made(flat, empty, prior_is, features, record, lambda: flatten_lists(flat.sizes))
 
     @classmethod
     def from_long(
@@ -321,6 +377,7 @@ class CandidateSets:
         empty: str = "raise",
         features: Sequence[str] = (),
         record: Any = None,
+        prior_is: str = "share",
     ) -> CandidateSets:
         """Read a table with one line per candidate.
 
@@ -334,23 +391,40 @@ class CandidateSets:
             All row ids in order, such as the index of the features. Without it, rows come in order of appearance.
         empty : {"raise", "drop"}, default="raise"
             What to do about ids in `rows` that the table does not have.
+        features : list of column names, optional
+            Columns with features of the candidates: numbers, texts or dates, empty where missing.
+        record : column name, optional
+            Which record each candidate is.
+        prior_is : {"share", "probability", "match_weight"}, default="share"
+            What the prior's numbers are; see `CandidateSets`.
 
         Examples
         --------
-        >>> table = {"id": ["b", "a", "b"], "value": [1.0, 2.0, 3.0]}
-        >>> CandidateSets.from_long(table, row="id", value="value", rows=["a", "b"]).to_lists()
-        [[2.0], [1.0, 3.0]]
+        >>> table = {"id": ["b", "a", "b"], "value": [1.0, 2.0, 3.0], "score": [0.9, 0.5, 0.2]}
+        >>> S = CandidateSets.from_long(table, row="id", value="value", rows=["a", "b"], features=["score"])
+        >>> S.to_lists(), S.features["score"]
+        ([[2.0], [1.0, 3.0]], array([0.5, 0.9, 0.2]))
         """
-        flat, content = read_long(df, row, value, prior, rows), list(columns_of(df))
+        if isinstance(features, str):
+            raise ParameterError(
+                f"{{parameter}} must be a list of column names, not {features!r}.", parameter="features", value=features
+            )
+        flat = read_long(df, row, value, prior, rows)
 
-        def column(name: Any, _: str) -> Any:
-            lines = np.array(entries_of(column_of(content, name)), dtype=object)
-            return lines if flat.order is None else lines[flat.order]
+        def of_lines() -> Flatten:
+            return flatten_lines(partial(column_of, list(columns_of(df))), len(flat.values), flat.order)
 
-        return cls._made(flat, empty, {name: name for name in features}, record, column)
+        return cls._made(flat, empty, prior_is, {name: name for name in features}, record, of_lines)
 
     @classmethod
-    def from_labels(cls, y: Any, *, empty: str = "raise") -> CandidateSets:
+    def from_labels(
+        cls,
+        y: Any,
+        *,
+        empty: str = "raise",
+        features: Mapping[str, Any] | None = None,
+        record: Any = None,
+    ) -> CandidateSets:
         """Read ordinary labels: one candidate per row.
 
         Parameters
@@ -359,17 +433,22 @@ class CandidateSets:
             The labels; NaN is a row without a candidate.
         empty : {"raise", "drop"}, default="raise"
             What to do about rows without a label.
+        features : dict of str to array-like of shape (n_rows,), optional
+            Named features of the labels, as candidates have them; ignored where there is no label.
+        record : array-like of shape (n_rows,), optional
+            Which record each label is.
 
         Examples
         --------
         >>> CandidateSets.from_labels([1.0, 2.0]).to_lists()
         [[1.0], [2.0]]
         """
-        return cls._of_checked(*checked(read_labels(y, empty), empty))
+        flat = read_labels(y, empty)
+        return cls._made(flat, empty, "share", features, record, lambda: flatten_padded(flat.sizes > 0))
 
     @classmethod
     def concatenate(cls, parts: Iterable[CandidateSets]) -> CandidateSets:
-        """Put the rows of several objects one after the other.
+        """Put the rows of several objects one after the other; all have the same features, or none.
 
         >>> S = CandidateSets.from_lists([[1, 2]])
         >>> CandidateSets.concatenate([S, S]).to_lists()
@@ -378,23 +457,26 @@ class CandidateSets:
         sets = list(parts)
         offsets = offsets_of(np.concatenate([np.empty(0, np.int64), *(S.sizes for S in sets)]))
         values = np.concatenate([np.empty(0), *(S.values for S in sets)])
-        prior = slots = None
+        prior = slots = missing = None
         if any(S.prior is not None for S in sets):
             prior = np.concatenate([S.prior_or_uniform for S in sets])
         if any(S.slots is not None for S in sets):
             slots = np.concatenate([S._slots_or_positions for S in sets])
-        names = set[str]().union(*(S.features for S in sets))
-        for S in sets:
-            if lacking := sorted(names - S.features.keys()):
+        if any(S.missing is not None for S in sets):
+            missing = np.concatenate([np.zeros(len(S)) if S.missing is None else S.missing for S in sets])
+        features = {}
+        for name in dict.fromkeys(name for S in sets for name in S.features):
+            if any(name not in S.features for S in sets):
                 raise CandidateError(
-                    f"Some of the candidate sets have the feature {lacking[0]!r} and others have not; give it to all."
+                    f"Some of the candidate sets have the feature {name!r} and others have not; give it to all.",
+                    column=name,
                 )
-        features = {name: np.concatenate([S.features[name] for S in sets]) for name in sorted(names)}
+            features[name] = join_columns([S.features[name] for S in sets], f"The candidate feature {name!r}")
         records = [S.record for S in sets if S.record is not None]
         if 0 < len(records) < len(sets):
             raise CandidateError("Some of the candidate sets have records and others have not; give them to all.")
         record = np.concatenate(records) if records else None
-        return cls._of_checked(values, offsets, prior, tidy_slots(slots, offsets), None, features, record)
+        return cls._of_checked(values, offsets, prior, tidy_slots(slots, offsets), None, missing, features, record)
 
     @property
     def prior_or_uniform(self) -> Floats:
@@ -453,12 +535,13 @@ class CandidateSets:
         if isinstance(index, numbers.Integral) and not isinstance(index, bool):
             row = int(_row_numbers(np.array([index]), len(self))[0])
             return self.values[self.offsets[row] : self.offsets[row + 1]]
+        chosen: Any
         places: Any
         if isinstance(index, slice) and index.step in (None, 1):
             # Views, not copies.
             start, stop, _ = index.indices(len(self))
             ends = self.offsets[start : max(start, stop) + 1]
-            places, offsets = slice(ends[0], ends[-1]), ends - ends[0]
+            chosen, places, offsets = slice(start, start + len(ends) - 1), slice(ends[0], ends[-1]), ends - ends[0]
         else:
             rows = np.arange(len(self))[index] if isinstance(index, slice) else np.asarray(index)
             chosen = _row_numbers(rows, len(self))
@@ -469,7 +552,8 @@ class CandidateSets:
             places += np.arange(offsets[-1])
         prior = None if self.prior is None else self.prior[places]
         slots = None if self.slots is None else tidy_slots(self.slots[places], offsets)
-        return self._of_checked(self.values[places], offsets, prior, slots, None, *self._known(places))
+        missing = None if self.missing is None else self.missing[chosen]
+        return self._of_checked(self.values[places], offsets, prior, slots, None, missing, *self._known(places))
 
     def _known(self, places: Any) -> tuple[dict[str, Column], Column | None]:
         """Return features and records of some candidates."""
@@ -487,12 +571,22 @@ class CandidateSets:
         same = np.array_equal(self.offsets, other.offsets) and np.array_equal(self.values, other.values)
         if not same or (self.prior is None and other.prior is None):
             return bool(same)
-        return bool(np.array_equal(self.prior_or_uniform, other.prior_or_uniform))
+        if not np.array_equal(self.prior_or_uniform, other.prior_or_uniform):
+            return False
+        one, two = (np.zeros(len(S)) if S.missing is None else S.missing for S in (self, other))
+        return bool(np.array_equal(one, two))
 
     def __reduce__(self) -> Any:
         # Unpickled arrays are writeable again, so they have to be frozen again.
-        parts = self.values, self.offsets, self.prior, self.slots, self.kept, self.features, self.record
-        return CandidateSets._of_checked, parts
+        return CandidateSets._of_checked, tuple((self._parts() | {"features": dict(self.features)}).values())
+
+    def _parts(self) -> dict[str, Any]:
+        """Return what `_of_checked` takes."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def _with(self, **changes: Any) -> CandidateSets:
+        """Return the same sets with other parts, which are known to be right."""
+        return self._of_checked(**self._parts() | changes)
 
     def __repr__(self) -> str:
         if not len(self):
@@ -500,6 +594,8 @@ class CandidateSets:
         sizes = self.sizes
         span = f"{sizes.min()}–{sizes.max()} (mean {sizes.mean():.3g})" if sizes.min() < sizes.max() else f"{sizes[0]}"
         kind = "uniform prior" if self.prior is None else "given prior"
+        kind += f", features {', '.join(self.features)}" if self.features else ""
+        kind += ", records" if self.record is not None else ""
         return (
             f"CandidateSets({len(self)} row{'s' if len(self) > 1 else ''}, sizes {span}, "
             f"values {self.values.min():.6g} to {self.values.max():.6g}, {kind})"
@@ -520,7 +616,7 @@ class CandidateSets:
         return np.clip(total, np.minimum.reduceat(self.values, starts), np.maximum.reduceat(self.values, starts))
 
     def unique(self) -> CandidateSets:
-        """Merge equal candidates of a row into the first of them, adding up their priors.
+        """Merge equal candidates of a row into the first of them, whose features and record stay; priors add up.
 
         >>> S = CandidateSets.from_lists([[2, 1, 2, 2], [3]]).unique()
         >>> S.to_lists(), S.prior, S.slots
@@ -542,11 +638,12 @@ class CandidateSets:
         leaders = np.sort(order[groups])
         offsets = offsets_of(np.bincount(rows[leaders], minlength=len(self)))
         slots = tidy_slots(self._slots_or_positions[leaders], offsets)
-        return self._of_checked(self.values[leaders], offsets, prior[leaders], slots, None, *self._known(leaders))
+        known = self._known(leaders)
+        return self._of_checked(self.values[leaders], offsets, prior[leaders], slots, None, self.missing, *known)
 
     def with_prior(self, prior: Floats) -> CandidateSets:
         """Return the same sets with another prior, which sums to one in each row."""
-        return self._of_checked(self.values, self.offsets, prior, self.slots, self.kept, self.features, self.record)
+        return self._with(prior=prior)
 
     def to_lists(self) -> list[list[float]]:
         """Make one Python list per row."""
@@ -556,6 +653,8 @@ class CandidateSets:
     def to_arrow(self) -> Any:
         """Make an Arrow list array that shares the values (a large list where 32-bit offsets do not reach).
 
+        It holds the values alone; `to_long` takes features and records along.
+
         >>> CandidateSets.from_lists([[1, 2], [3]]).to_arrow().type
         ListType(list<item: double>)
         """
@@ -564,6 +663,29 @@ class CandidateSets:
         if self.offsets[-1] > np.iinfo(np.int32).max:
             return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.values))
         return pa.ListArray.from_arrays(pa.array(self.offsets.astype(np.int32)), pa.array(self.values))
+
+    def to_long(self) -> Any:
+        """Make an Arrow table with one line per candidate, which `from_long` reads.
+
+        Columns are ``row``, from 0 on, ``value``, the features by their names and, where there are some, ``prior`` and
+        ``record``. `missing` is not among them: it belongs to rows.
+
+        >>> S = CandidateSets.from_lists([[1, 2], [3]], features={"score": [[0.9, 0.1], [0.5]]})
+        >>> S.to_long().column_names
+        ['row', 'value', 'score']
+        >>> CandidateSets.from_long(S.to_long(), "row", "value", features=["score"]) == S
+        True
+        """
+        import pyarrow as pa
+
+        columns = {"row": self.row_index, "value": self.values, "prior": self.prior, "record": self.record}
+        if taken := sorted(columns.keys() & self.features.keys()):
+            raise CandidateError(
+                f"A candidate feature is called {taken[0]!r}, which is a column of its own here; give it another name.",
+                column=taken[0],
+            )
+        columns |= self.features
+        return pa.table({name: column for name, column in columns.items() if column is not None})
 
     def to_padded(self, fill: float = np.nan) -> Floats:
         """Make an array of shape (rows, largest size), `fill` after the last candidate of each row.

@@ -129,6 +129,9 @@ class CandidateColumns:
                 column=name,
             )
         column = S.features[name]
+        if kind == "U" and column.dtype.kind == "f" and np.isnan(column).all():
+            # What is missing everywhere says nothing about its kind.
+            return np.full(len(column), "")
         if column.dtype.kind != kind:
             held = ("numbers", "texts") if kind == "f" else ("texts", "numbers")
             raise FeatureError(

@@ -77,6 +77,8 @@ _SLOPE_PRECISION = 4.0
 # Rows whose sums differ by no more than rounding are equally strong.
 _SAME_TOTAL = 1e-9
 # Added to a log: what a prior of 0 rules out, and twice that, what is known to be false.
+# A probability that a truth is missing is kept this far from 0 and 1, so that checked rows can correct it.
+_LEAST_MISSING = 1e-9
 _RULED_OUT = -1e3
 # Encoded features are cut off here, in standard deviations.
 _FARTHEST = 100.0
@@ -162,19 +164,35 @@ class MissingTruth:
         The log odds are ``constant - slope * strength``.
     middle, spread : float
         How the log of the sum of a row's believabilities becomes its ``strength``.
+    with_given : bool
+        Whether the log odds that the candidate sets say (`CandidateSets.missing`) are added to that.
     """
 
     constant: float
     slope: float
     middle: float
     spread: float
+    with_given: bool = False
 
     def __post_init__(self) -> None:
         require(self.slope >= 0.0 and self.spread > 0.0, "slope or spread out of range")
 
-    def probability(self, total: Floats) -> Floats:
+    def probability(self, S: CandidateSets, total: Floats) -> Floats:
         """Return it for rows of which the log of the sum is known."""
-        return np.asarray(expit(self.constant - self.slope * (total - self.middle) / self.spread))
+        odds = self.constant - self.slope * (total - self.middle) / self.spread
+        if not self.with_given:
+            return np.asarray(expit(odds))
+        if S.missing is None:
+            raise CandidateError(
+                "The model was fitted with probabilities of matches, so these candidates need them too: give prior and "
+                "prior_is.",
+                parameter="prior_is",
+            )
+        return np.asarray(expit(odds + _log_odds(S.missing)))
+
+
+def _log_odds(missing: Floats) -> Floats:
+    return np.asarray(logit(np.clip(missing, _LEAST_MISSING, 1.0 - _LEAST_MISSING)))
 
 
 @dataclass(frozen=True)
@@ -228,7 +246,7 @@ class LearnedPrior:
         assert self.agreement is not None
         sets, utility = Alternatives(S.offsets), self._utility(S) + self.agreement.log_ratio(S, prediction, X)
         shares = self.share_records(S, utility) if self.held else sets.softmax(utility)
-        missing = np.zeros(len(S)) if self.missing is None else self.missing.probability(sets.log_sum_exp(utility))
+        missing = np.zeros(len(S)) if self.missing is None else self.missing.probability(S, sets.log_sum_exp(utility))
         return shares * (1.0 - missing)[sets.rows], missing
 
     def share_records(self, S: CandidateSets, utility: Floats) -> Floats:
@@ -453,11 +471,11 @@ def learn_belief(
         int(found.sum()),
         dependence,
         Agreement(exponent, noise * unit, features, smoother.fit(middle).rescaled(target), spread * unit),
-        _learn_missing(total, checked, weights),
+        _learn_missing(S, total, checked, weights),
     )
     if unique_records:
         prior = prior.holding(S, shares * counted[rows])
-    missing = np.zeros(len(S)) if prior.missing is None else prior.missing.probability(total)
+    missing = np.zeros(len(S)) if prior.missing is None else prior.missing.probability(S, total)
     probabilities = shares * (1.0 - missing)[rows]
     if checked is not None:
         probabilities, missing = checked.settle_probabilities(S, probabilities, missing)
@@ -507,29 +525,37 @@ def _likeliest_power(sets: Alternatives, log_prior: Floats, ratio: Floats, weigh
     return float(powers[int(np.argmax(gains))])
 
 
-def _learn_missing(total: Floats, checked: CheckedRows | None, weights: Floats) -> MissingTruth | None:
-    """Learn from the checked rows how probable it is that a row's truth is missing; None where none was checked."""
+def _learn_missing(
+    S: CandidateSets, total: Floats, checked: CheckedRows | None, weights: Floats
+) -> MissingTruth | None:
+    """Learn from the checked rows how probable it is that a row's truth is missing.
+
+    Where none was checked it is what the candidate sets say of it, and None where they say nothing.
+    """
+    given = S.missing is not None
+    nothing = MissingTruth(0.0, 0.0, 0.0, 1.0, with_given=True) if given else None
     if checked is None:
-        return None
+        return nothing
     looked_at = (checked.missing | checked.labelled) & (weights > 0)
     if not looked_at.any():
-        return None
+        return nothing
     middle = float(np.average(total, weights=weights))
     spread = float(np.sqrt(np.average((total - middle) ** 2, weights=weights)))
     spread = spread if spread > _SAME_TOTAL else 1.0
     strength, missing = (total[looked_at] - middle) / spread, checked.missing[looked_at]
-    counts, centre = weights[looked_at], float(logit(_MISSING))
+    counts, centre = weights[looked_at], 0.0 if given else float(logit(_MISSING))
+    offset = np.zeros(len(counts)) if S.missing is None else _log_odds(S.missing[looked_at])
 
     def loss(parameters: Floats) -> float:
         constant, slope = parameters
-        odds = constant - slope * strength
+        odds = offset + constant - slope * strength
         likelihood = counts @ np.logaddexp(0.0, np.where(missing, -odds, odds))
         return float(
             likelihood + 0.5 * _MISSING_PRECISION * (constant - centre) ** 2 + 0.5 * _SLOPE_PRECISION * slope**2
         )
 
     constant, slope = minimize(loss, [centre, 0.5], bounds=[(-10.0, 10.0), (0.0, 10.0)]).x.tolist()
-    return MissingTruth(constant, slope, middle, spread)
+    return MissingTruth(constant, slope, middle, spread, given)
 
 
 def given_prior(S: CandidateSets) -> LearnedPrior:

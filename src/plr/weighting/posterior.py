@@ -53,7 +53,8 @@ class Posterior(Weighting, name="posterior"):
         From an array of example false labels a smooth estimate is made.
     missing_truth : float or "learned", default=0.0
         ε, the share of rows whose truth is missing. ``"learned"``: it starts at 0.05, moves with the noise scale, and
-        stays below 0.5.
+        stays below 0.5 in training; probabilities go by a share of up to 0.9. Where the prior of candidate sets says
+        how probable that is for each row (``prior_is`` of `CandidateSets`), rows are identified by that instead.
     scale : {"common", "row"}, default="common"
         One noise scale for all rows, or one for each, as far as the features tell how noisy a row is. `Refit` alone can
         give the latter: see there.
