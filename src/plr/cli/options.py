@@ -84,7 +84,7 @@ Known = Annotated[
     str | None,
     typer.Option(
         help="True labels of rows that somebody looked up: a column, empty elsewhere; or a file with the column value "
-        "and the row id of --row, or as row the number of the row from 1."
+        "and the row id of --row, or as row the number of the row from 0."
     ),
 ]
 DropEmpty = Annotated[bool, typer.Option("--drop-empty", help="Leave out rows without a candidate.")]

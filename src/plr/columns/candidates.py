@@ -19,9 +19,6 @@ from plr.sources.source import Source
 
 __all__ = ["SetColumns", "read_candidates", "read_sets"]
 
-# Microseconds.
-_DAY = 86_400e6
-
 
 @dataclass(frozen=True)
 class SetColumns:
@@ -202,12 +199,8 @@ def _entries(table: pa.Table, name: str, *, as_text: bool = False) -> pa.Array:
             f"Column {name!r} has one entry in each row, and the candidates are lists; give a list of as many entries.",
             column=name,
         )
-    kind = entries.type
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(entries.type):
         entries = entries.cast(pa.float64())
-    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        # Days, so that what is learned about a date holds between those of training as well.
-        entries = pc.divide(entries.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64()), _DAY)
     sizes = pc.fill_null(pc.list_value_length(column), 0)
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
     return pa.LargeListArray.from_arrays(offsets, entries)

@@ -226,7 +226,7 @@ def fit_table(
             raise ParameterError(
                 "{parameter} needs folds, which are not made in batches; leave it out.", parameter="groups"
             )
-        _check_batches(regressor, folder, asked, known, front)
+        _check_batches(regressor, folder, asked, known, prior_is, front)
         with ExitStack() as stack:
             place = Path(scratch or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plr-"))) / "fit")
             return _fit_in_batches(
@@ -336,7 +336,9 @@ def _warn_if_long(table: pa.Table, sets: CandidateSets, roles: Roles, front: Fro
     )
 
 
-def _check_batches(regressor: PartialLabelRegressor, folder: Folder, asked: Asked, known: Any, front: FrontEnd) -> None:
+def _check_batches(
+    regressor: PartialLabelRegressor, folder: Folder, asked: Asked, known: Any, prior_is: str, front: FrontEnd
+) -> None:
     """Refuse what cannot be done in batches, and say what to do instead."""
     instead = f"read the rows as one table with {front.option('in_batches', False)}"
     if asked.get("row"):
@@ -353,6 +355,12 @@ def _check_batches(regressor: PartialLabelRegressor, folder: Folder, asked: Aske
     if regressor.prior == "learned":
         raise ParameterError(
             f"{{parameter}} 'learned' needs all rows in memory; {instead}, or use 'auto'.", parameter="prior"
+        )
+    if prior_is != "share":
+        raise ParameterError(
+            f"{{parameter}} {prior_is!r} says how probable a missing truth is, which training in batches does not "
+            f"allow for; {instead}, or give shares.",
+            parameter="prior_is",
         )
     if known is not None and not is_column(known, folder):
         raise ParameterError(

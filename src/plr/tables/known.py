@@ -19,15 +19,17 @@ from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterEr
 from plr.front_end import FrontEnd, warn
 from plr.sources.folder import open_source
 from plr.sources.source import Source, TableSource
-from plr.tables.long_table import LongTable, row_keys
+from plr.tables.long_table import LongTable, name_rows, row_keys
 from plr.tables.row_reader import read_some_truths
 
 __all__ = ["check_known", "describe_checked", "is_column", "known_labels", "located"]
 
 Floats = NDArray[np.float64]
 
-# Which row a line is about, in a file about a table that has no row ids: its number, the first being 1.
+# Which row a line is about, in a file about a table that has no row ids: its number, the first being 0.
 _NUMBER = "row"
+# From so many known labels on, it is remarkable if most are none of the candidates.
+_MANY = 5
 
 
 def is_column(known: Any, source: Source) -> bool:
@@ -51,7 +53,7 @@ def known_labels(
     Parameters
     ----------
     known : str, path or frame
-        A column of the table; or a table with the row id (or the number of the row, from 1, as ``row``), ``value``,
+        A column of the table; or a table with the row id (or the number of the row, from 0, as ``row``), ``value``,
         and perhaps ``record``, ``answer`` and ``probability``.
     source : Source
     table : pyarrow.Table
@@ -105,22 +107,21 @@ def known_labels(
 
 def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64]:
     """Return which row of the source each line of a file of known labels is about."""
-    long = isinstance(source, LongTable)
-    key = source.row if isinstance(source, LongTable) else _NUMBER
+    long, key = isinstance(source, LongTable), getattr(source, "row", _NUMBER)
     needed = [name for name in (key, "value") if name not in given.schema.names]
     if needed:
-        what = "the row id" if long else "the number of the row, the first being 1"
+        what = "the row id" if long else "the number of the row, the first being 0"
         raise DataError(
             f"{given} lacks the column {needed[0]!r}; known labels have {key!r}, {what}, and 'value', the true label.",
             column=needed[0],
             source=given.path,
         )
-    names = source.keys if isinstance(source, LongTable) else [str(number + 1) for number in range(count)]
-    places, seen = {name: place for place, name in enumerate(names)}, {}
+    places = {str(name): place for place, name in enumerate(name_rows(source, np.arange(count)))}
+    seen: dict[str, int] = {}
     found = np.empty(given.rows, dtype=np.int64)
     for line, name in enumerate(row_keys(plain(given.table[key]).to_pylist())):
         if name not in places:
-            known = f"{source} has no such row" if long else f"rows are numbered from 1 to {count}"
+            known = f"{source} has no such row" if long else f"rows are numbered from 0 to {count - 1}"
             problem = f"{key} {name!r} is unknown: {known}; correct it, or remove the line."
             if not name:
                 problem = f"the column {key!r} is empty; say which row it is."
@@ -138,6 +139,14 @@ def check_known(labels: pa.Table, sets: CandidateSets) -> CheckedRows | None:
     checked = read_known(labels, sets)
     if checked is None:
         warn("Nothing is known of any row that has candidates: the column of known labels is empty.")
+        return None
+    labelled = int(checked.labelled.sum())
+    lacking = labelled - int((checked.labelled & checked.found(sets)).sum())
+    if lacking >= _MANY and 2 * lacking > labelled:
+        warn(
+            f"{lacking} of {labelled} known labels are none of their row's candidates, which says that the truth was "
+            "missing there. If that is not so, look whether the labels belong to these rows, and are in the same unit."
+        )
     return checked
 
 

@@ -20,7 +20,7 @@ from plr.memory import available_memory, readable
 from plr.sources.folder import Folder
 from plr.sources.source import Source, TableSource
 
-__all__ = ["LongTable", "find_row_column", "one_line_per_row", "row_keys", "rows_in_memory"]
+__all__ = ["LongTable", "find_row_column", "name_rows", "one_line_per_row", "row_keys", "rows_in_memory"]
 
 Integers = NDArray[np.int64]
 
@@ -41,7 +41,7 @@ class LongTable(TableSource):
     ----------
     lines : TableSource
     columns : SetColumns
-        With ``row``. Without a target, the table has rows alone.
+        With ``row``. Without a target, the table has rows alone, and no column in which lines of a row differ.
     agree : collection of str
         Columns that must be the same in all lines of a row.
     front : FrontEnd
@@ -73,18 +73,17 @@ class LongTable(TableSource):
         _check_agreement(table, [name for name in table.column_names if name in agree], codes, self, columns, front)
         self.line = order[:0]
         self.offsets = np.zeros(len(ids) + 1, dtype=np.int64)
-        made: dict[str, Any] = {}
+        take = pa.array(self.first)
         if columns.target:
-            made = self._lists(columns, codes, order)
-        rows = table.take(pa.array(self.first))
-        for name in columns.of_candidates:
-            if name in made:
-                rows = rows.set_column(rows.column_names.index(name), name, made[name])
-            elif name in rows.column_names:
-                rows = rows.drop_columns([name])
-        super().__init__(rows, lines.path)
-        if lines.texts is not None and not columns.target:
-            self.texts = lines.texts.select(rows.column_names).take(pa.array(self.first))
+            rows = table.take(take)
+            for name, lists in self._lists(columns, codes, order).items():
+                rows = rows.set_column(rows.column_names.index(name), name, lists)
+            super().__init__(rows, lines.path)
+            return
+        other = [name for name in table.column_names if name not in columns.of_candidates]
+        other = [name for name in other if name in agree or not _differing(table, name, codes, self.first).size]
+        texts = None if lines.texts is None else lines.texts.select(other).take(take)
+        super().__init__(table.select(other).take(take), lines.path, texts)
 
     def _lists(self, columns: SetColumns, codes: Integers, order: Integers) -> dict[str, pa.Array]:
         """Return the columns of candidates as lists."""
@@ -150,6 +149,11 @@ def rows_in_memory(source: Source, row: str, front: FrontEnd = PYTHON) -> TableS
     return source
 
 
+def name_rows(source: Source, numbers: Integers) -> list[int] | list[str]:
+    """Return what rows go by in files about them: their ids in a long table, and else their numbers from 0."""
+    return [source.keys[number] for number in numbers] if isinstance(source, LongTable) else numbers.tolist()
+
+
 def row_keys(ids: Iterable[Any]) -> list[str]:
     """Return row ids as texts, the same for 7, 7.0 and ``" 7"``.
 
@@ -187,6 +191,12 @@ def _codes(column: pa.ChunkedArray) -> Integers:
     return np.asarray(pc.fill_null(encoded.indices, -1)).astype(np.int64)
 
 
+def _differing(table: pa.Table, name: str, codes: Integers, first: Integers) -> Integers:
+    """Return the lines that differ in a column from the first line of their row."""
+    cells = _codes(plain(table[name]))
+    return np.flatnonzero(cells != cells[first[codes]])
+
+
 def _check_agreement(
     table: pa.Table, names: list[str], codes: Integers, rows: LongTable, columns: SetColumns, front: FrontEnd
 ) -> None:
@@ -195,8 +205,7 @@ def _check_agreement(
     for name in names:
         if name in columns.names:
             continue
-        cells = _codes(plain(table[name]))
-        differ = np.flatnonzero(cells != cells[rows.first[codes]])
+        differ = _differing(table, name, codes, rows.first)
         if differ.size:
             line = int(differ[np.argmin(codes[differ])])
             if wrong is None or codes[line] < wrong[0]:

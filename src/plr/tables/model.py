@@ -221,7 +221,7 @@ class TableModel:
             Sets the parameter of the regressor: whether no two rows can have the same record as their truth.
         known : str, path or frame, optional
             The true labels of rows that somebody looked up: a column of the table, empty elsewhere; or a table with
-            ``value`` and the row id, or as ``row`` the number of the row from 1. It may have ``record``, ``answer`` and
+            ``value`` and the row id, or as ``row`` the number of the row from 0. It may have ``record``, ``answer`` and
             ``probability``, as of `PartialLabelRegressor.fit`.
         drop_empty : bool, default=False
             Leave out rows without a candidate; otherwise they are an error.
