@@ -100,7 +100,7 @@ class LongTable(TableSource):
         self.line = order[np.asarray(there)[order]]
         self.offsets = np.concatenate([[0], np.cumsum(np.bincount(codes[self.line], minlength=len(self.first)))])
         part, place = table.take(pa.array(self.line)), lambda row: self.lines.place(int(self.line[row]))
-        found: dict[str, Any] = {name: read_target(part, name, self.lines, place)}
+        found: dict[str, Any] = {name: read_target(part, name, self.lines, place, "target")}
         for prior in columns.prior:
             found[prior] = read_target(part, prior, self.lines, place, "prior")
         for other in columns.of_candidates:

@@ -518,7 +518,8 @@ class TableModel:
             asked = (target, prior, row, record, doubtful)
             if cells or all_candidates or any(option is not None for option in asked):
                 raise ParameterError(
-                    "doubtful, cells, all_candidates and names of columns are for rows that are given; leave them out."
+                    "doubtful, cells, target and prior, as row, record and all_candidates, are for rows that are "
+                    "given; leave them out."
                 )
             trained = self._training_rows()
             assert trained.sets is not None

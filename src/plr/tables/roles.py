@@ -114,7 +114,7 @@ def read_roles(source: Source, asked: Asked, front: FrontEnd = PYTHON, prior_is:
     prior_is : str
         What the numbers of the prior are.
     """
-    roles = Roles(*(named_columns(role, asked.get(role), source) for role in _ROLES), prior_is)
+    roles = Roles(**{role: named_columns(role, asked.get(role), source) for role in _ROLES}, prior_is=prior_is)
     for role in ("truth", "weights", "groups", "row", "record", "known"):
         if len(getattr(roles, role)) > 1:
             raise ParameterError(f"{{parameter}} takes one column, not {len(getattr(roles, role))}.", parameter=role)
