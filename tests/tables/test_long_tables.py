@@ -241,7 +241,7 @@ def test_what_long_tables_are_refused_for(lines):
 
 
 def test_one_to_one(lines, rows):
-    model = fitted(lines, row="id", one_to_one=True)
+    model = fitted(lines, row="id", one_to_one=True, identify=True)
     assert model.regressor.one_to_one
     # A row of training, given again, is not refused its own record.
     again = model.identify(lines)
