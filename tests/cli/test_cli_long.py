@@ -48,6 +48,10 @@ def model(run, folder):
     return "m.plr"
 
 
+def row_ids(lines):
+    return list(dict.fromkeys(lines["id"].to_pylist()))
+
+
 def test_fit_says_what_the_checked_rows_taught(run, tmp_path):
     out, _ = run(
         "fit", "pairs.csv", *FIT, "--ignore", "checked", "--known", "known.csv", "-o", tmp_path / "m.plr",
@@ -75,7 +79,7 @@ def test_the_model_needs_no_options_again(run, folder, model):
     assert f"Wrote answers.csv: {ROWS} rows. Of {ROWS} with several candidates" in out
     answers = read_table(folder / "answers.csv")
     assert answers.column_names == ["id", "x", "record", "price", "score", "value", "probability", "index"]
-    assert answers["id"].to_pylist() == list(dict.fromkeys(read_table(folder / "new.csv")["id"].to_pylist()))
+    assert answers["id"].to_pylist() == row_ids(read_table(folder / "new.csv"))
     predicted = run("predict", model, "new.csv")[0].splitlines()
     assert predicted[0] == "id,x,prediction"
     assert len(predicted) == ROWS + 1
@@ -98,6 +102,10 @@ def test_all_candidates_and_the_most_doubtful(run, folder, model):
     doubtful = run("identify", model, "new.csv", "--doubtful", "3")[0].splitlines()
     assert doubtful[0] == "id,x,record,price,score,value,probability,index"
     assert len(doubtful) == 4
+    for options, count in (("--doubtful", "3"), 3), (("--all-candidates",), 3 * ROWS), ((), ROWS):
+        shown = json.loads(run("identify", model, "new.csv", *options, "--json")[0])
+        assert len(shown["id"]) == len(shown["probability"]) == count
+    assert json.loads(run("predict", model, "new.csv", "--json")[0])["id"] == row_ids(new)
 
 
 def test_check_and_fit_notice_a_long_table(run):

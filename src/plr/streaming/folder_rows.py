@@ -14,7 +14,7 @@ from plr.candidates.known import read_known
 from plr.columns.candidates import SetColumns
 from plr.columns.features import Features
 from plr.columns.kinds import Mended
-from plr.columns.targets import read_target
+from plr.columns.targets import read_some_targets, read_target
 from plr.errors import EmptySetError, ParameterError
 from plr.priors.learned import LearnedPrior
 from plr.sources.folder import Folder
@@ -155,12 +155,7 @@ class Reading:
     def known_labels(self, table: pa.Table, place: Callable[[int], str]) -> Floats:
         """Return the known labels of some rows, NaN where there is none."""
         assert self.known is not None
-        there = np.flatnonzero(table[self.known].is_valid())
-        found = np.full(table.num_rows, np.nan)
-        if there.size:
-            part = table.take(pa.array(there))
-            found[there] = read_target(part, self.known, self.folder, lambda row: place(int(there[row])), "known")
-        return found
+        return read_some_targets(table, self.known, self.folder, place, "known")
 
     def _weigh(self, sets: CandidateSets, table: pa.Table, place: Callable[[int], str]) -> CandidateSets:
         """Return sets with the prior that was learned, and known labels in place of the candidates of their rows."""
@@ -168,9 +163,6 @@ class Reading:
             return sets
         checked = None if self.known is None else read_known(self.known_labels(table, place), sets)
         sets = sets if self.learned is None else self.learned.weigh(sets)
+        sets = sets if checked is None else checked.settle(sets)
         # All batches alike: what describes candidates has had its say.
-        return (
-            CandidateSets._of_checked(sets.values, sets.offsets, sets.prior)
-            if checked is None
-            else checked.settle(sets)
-        )
+        return CandidateSets._of_checked(sets.values, sets.offsets, sets.prior)

@@ -35,15 +35,14 @@ def learn_prior(reading: Reading, *, learned: bool = True) -> tuple[Reading, tup
     for first, table in folder.batches([*dict.fromkeys([*reading.sets.names, reading.known])]):
         if count >= _MOST_CHECKED:
             break
-        rows = np.flatnonzero(table[reading.known].is_valid())
+        value = reading.known_labels(table, lambda row, first=first: folder.place(first + row))  # type: ignore[misc]
+        rows = np.flatnonzero(~np.isnan(value))
         if not rows.size:
             continue
-        part, numbers = table.take(pa.array(rows)), first + rows
-        value = reading.known_labels(part, lambda row, numbers=numbers: folder.place(int(numbers[row])))  # type: ignore[misc]
-        sets = reading.sets.read(part, folder, numbers)
+        sets = reading.sets.read(table.take(pa.array(rows)), folder, first + rows)
         if len(sets):
             parts.append(sets)
-            values.append(value if sets.kept is None else value[sets.kept])
+            values.append(value[rows if sets.kept is None else rows[sets.kept]])
             count += len(sets)
     if not parts:
         raise DataError(
@@ -55,5 +54,5 @@ def learn_prior(reading: Reading, *, learned: bool = True) -> tuple[Reading, tup
         )
     S = CandidateSets.concatenate(parts)
     checked = read_known(np.concatenate(values), S)
-    prior = learn_coefficients(S, checked, None, Dependence(0.0)) if learned else None
+    prior = learn_coefficients(S, checked, np.ones(len(S)), Dependence(0.0)) if learned else None
     return replace(reading, learned=prior), (checked, S)

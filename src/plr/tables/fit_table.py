@@ -362,10 +362,15 @@ def _check_batches(
             f"allow for; {instead}, or give shares.",
             parameter="prior_is",
         )
-    if known is not None and not is_column(known, folder):
+    if known is not None:
+        _check_known_column(known, folder, front)
+
+
+def _check_known_column(known: Any, source: Source, front: FrontEnd) -> None:
+    if not is_column(known, source):
         raise ParameterError(
-            f"{{parameter}} must be a column of the table where rows are read in batches; {instead}, or join the "
-            "known labels to the table.",
+            "{parameter} must be a column of the table where rows are read in batches; join the known labels to the "
+            f"table, or read the rows as one table with {front.option('in_batches', False)}.",
             parameter="known",
         )
 
@@ -480,7 +485,7 @@ def check_table(
     seed : int, default=0
     front : FrontEnd
     known, prior_is
-        As of `plr.TableModel.fit`. Known labels are no features.
+        As of `plr.TableModel.fit`.
     """
     source = open_source(data)
     with front.working("Reading"):
@@ -489,8 +494,15 @@ def check_table(
     if table.num_rows < source.rows:
         front.note(f"Looked at a sample: {table.num_rows:,} of {source.rows:,} rows, from all over the folder.")
     warn_of_truths(table, roles, front)
+    whole = table
     table, sets, place = take_with_candidates(table, roles.sets, source, numbers, drop_empty=drop_empty, front=front)
     _warn_if_long(table, sets, roles, front)
+    if known is not None:
+        if source.in_batches:
+            _check_known_column(known, source, front)
+        with located(source, place):
+            checked = describe_checked(check_known(known_labels(known, source, whole, sets.kept, front), sets), sets)
+        front.note(f"Checked rows: {0 if checked is None else checked['rows']}.")
     features = learn_features(table, roles.aside, source)
     _tell_columns(features, front)
     with front.working("Looking"):

@@ -53,8 +53,8 @@ def known_labels(
     Parameters
     ----------
     known : str, path or frame
-        A column of the table; or a table with the row id (or the number of the row, from 0, as ``row``), ``value``,
-        and perhaps ``record``, ``answer`` and ``probability``.
+        A column of the table; or a table with the row id (or the number of the row, from 0, as ``row``), ``value`` or
+        ``record``, and perhaps ``answer`` and ``probability``.
     source : Source
     table : pyarrow.Table
         All rows of the source.
@@ -83,7 +83,7 @@ def known_labels(
             source=given.path,
         )
     to = np.searchsorted(rows, where)
-    columns: dict[str, Any] = {}
+    columns: dict[str, Any] = {"value": np.full(len(rows), np.nan)}
     for name in ("value", "probability"):
         if name in given.schema.names:
             columns[name] = np.full(len(rows), np.nan)
@@ -108,12 +108,14 @@ def known_labels(
 def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64]:
     """Return which row of the source each line of a file of known labels is about."""
     long, key = isinstance(source, LongTable), getattr(source, "row", _NUMBER)
-    needed = [name for name in (key, "value") if name not in given.schema.names]
-    if needed:
+    names = given.schema.names
+    needed = key if key not in names else None if {"value", "record"} & set(names) else "value"
+    if needed is not None:
         what = "the row id" if long else "the number of the row, the first being 0"
         raise DataError(
-            f"{given} lacks the column {needed[0]!r}; known labels have {key!r}, {what}, and 'value', the true label.",
-            column=needed[0],
+            f"{given} lacks the column {needed!r}; known labels have {key!r}, {what}, and 'value', the true label, or "
+            "'record', which candidate it is.",
+            column=needed,
             source=given.path,
         )
     places = {str(name): place for place, name in enumerate(name_rows(source, np.arange(count)))}

@@ -480,7 +480,10 @@ class TableModel:
                 made += list(self.regressor.predict_interval(X, interval, method=method).T)
             return dict(zip(names, made, strict=True)), {}
 
-        done = (output.collect if cells and out is None else output.map)("Predicting", columns)
+        if cells and out is None:
+            done = output.collect("Predicting", columns, _keys(source))
+        else:
+            done = output.map("Predicting", columns)
         if done.files_skipped < done.files:
             reader.tell(front)
         return done
@@ -547,7 +550,7 @@ class TableModel:
         )
         source = columns.source
         rows = source.rows
-        collected = cells and out is None
+        collected, keys = cells and out is None, _keys(source)
         fields = candidate_fields() if all_candidates else None
         make: NewColumns = columns
         if isinstance(source, LongTable):
@@ -573,7 +576,7 @@ class TableModel:
             fields=fields,
         )
         if doubtful is None:
-            done = (output.collect if collected else output.map)("Identifying", make)
+            done = output.collect("Identifying", make, keys) if collected else output.map("Identifying", make)
         else:
             if output.is_folder:
                 raise ParameterError(
@@ -584,7 +587,7 @@ class TableModel:
             counts = dict(output.scan("Identifying", make, chosen.add))
             table = output.schema.empty_table() if chosen.rows is None else chosen.rows
             names = [added.name for added in output.fields]
-            shown = {name: table[name].to_pylist() for name in names} if collected else {}
+            shown = {name: table[name].to_pylist() for name in (*keys, *names)} if collected else {}
             done = Done(source, output.out, table.num_rows, names, len(source.files), counts=counts, cells=shown)
         without = int(done.counts.get("without", 0))
         if without == rows:
@@ -833,6 +836,11 @@ class _Identifying:
         else:
             new |= identification_columns(found, sets, self.target, rows)
         return {self._prefix + name: values for name, values in new.items()}, counts
+
+
+def _keys(source: Source) -> tuple[str, ...]:
+    """Return the column that names the rows of a long table, if it is one."""
+    return (source.row,) if isinstance(source, LongTable) else ()
 
 
 def _long(source: Source, front: FrontEnd = PYTHON) -> LongTable:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from plr.columns.candidates import SetColumns
 from plr.columns.features import Features, check_present
 from plr.columns.kinds import Column, Mended
-from plr.columns.targets import read_target
+from plr.columns.targets import read_some_targets
 from plr.errors import DataError, EmptySetError, FeatureError
 from plr.front_end import PYTHON, FrontEnd, listed, warn
 from plr.learners import Module
@@ -88,11 +88,7 @@ def take_with_candidates(
 
 def read_some_truths(table: pa.Table, name: str, source: Source, parameter: str = "truth") -> NDArray[np.float64]:
     """Return the true labels of a table, NaN where there is none."""
-    there = np.flatnonzero(table[name].is_valid())
-    found = np.full(table.num_rows, np.nan)
-    if there.size:
-        found[there] = read_target(table.take(pa.array(there)), name, source, place_in(source, there), parameter)
-    return found
+    return read_some_targets(table, name, source, source.place, parameter)
 
 
 class RowReader:
