@@ -127,13 +127,14 @@ def test_check_and_fit_notice_a_long_table(run):
         (("--row", "id", "--ignore", "score,record", "--known", "none.csv"), "--known none.csv: pairs.csv has no such"),
         (("--row", "id", "--ignore", "score,record", "--prior-is", "probability"), "--prior-is says what the numbers"),
         (("--candidate-features", "scores"), "did you mean 'score'?"),
-        (("--known", "pairs.csv", "--row", "id", "--ignore", "score,record"), "lacks the column 'value'"),
+        (("--known", "bare.csv", "--row", "id", "--ignore", "score,record"), "lacks the column 'value'"),
         (("--known", "twice.csv", "--row", "id", "--ignore", "score,record"), "id 001 was given before"),
         (("--known", "known.csv", "--ignore", "score,record"), "lacks the column 'row'; known labels have 'row', the"),
     ],
 )
 def test_mistakes_are_named(run, folder, arguments, message):
     (folder / "twice.csv").write_text("id,value\n001,2\n001,3\n")
+    (folder / "bare.csv").write_text("id,price\n001,2\n")
     _, err = run("fit", "pairs.csv", "--target", "price", *arguments, "-o", "never.plr", code=2)
     assert message in err.splitlines()[-1]
     assert not (folder / "never.plr").exists()
