@@ -393,6 +393,41 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         rows = check_features(self, X, self.learner_, reset=False)
         return self.model_.predict(rows), self.model_.predict_scale(rows)
 
+    def _identify_rows(
+        self,
+        X: Any,
+        sets: CandidateSets,
+        by: tuple[Floats, Floats | None] | None = None,
+        trained: NDArray[np.bool_] | None = None,
+    ) -> Identification:
+        """Say which candidates of new rows are true.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        sets : CandidateSets
+        by : (ndarray, ndarray or None), optional
+            Predictions and noise scales to go by, in place of the model's own.
+        trained : ndarray of bool of shape (n,), optional
+            Rows of training, whose records do not count against themselves.
+        """
+        rows = check_features(self, X, self.learner_, reset=False)
+        prediction, relative = (self.model_.predict(rows), self.model_.predict_scale(rows)) if by is None else by
+        if len(sets) != len(prediction):
+            raise LengthError(f"X has {len(prediction)} rows and S {len(sets)}; they must agree.")
+        prior = self.prior_
+        if trained is not None and prior is not None and sets.record is not None:
+            own = set(sets.record[trained[sets.row_index]].tolist())
+            prior = replace(prior, held={name: 0.0 if name in own else share for name, share in prior.held.items()})
+        if prior is not None and prior.agreement is not None:
+            probabilities, missing = prior.probabilities(sets, prediction, rows)
+            return choose(probabilities, sets, missing, self.diagnosis_)
+        found = identification(self.noise_, prediction, self._weigh(sets), relative, diagnosis=self.diagnosis_)
+        if prior is None or not prior.held:
+            return found
+        shares = prior.share_records(sets, _log(found.probabilities))
+        return choose(shares * (1.0 - found.missing)[sets.row_index], sets, found.missing, self.diagnosis_)
+
     def identify(self, X: Any = None, S: Any = None) -> Identification:
         """Say which candidate of each row is the true one, and how sure that is.
 
@@ -410,19 +445,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if (X is None) != (S is None):
             raise ParameterError("Give both X and S to identify new rows, or neither to identify the training rows.")
         if X is not None:
-            sets, rows = as_candidate_sets(S), check_features(self, X, self.learner_, reset=False)
-            prediction = self.model_.predict(rows)
-            if len(sets) != len(prediction):
-                raise LengthError(f"X has {len(prediction)} rows and S {len(sets)}; they must agree.")
-            if self.prior_ is not None and self.prior_.agreement is not None:
-                probabilities, missing = self.prior_.probabilities(sets, prediction, rows)
-                return choose(probabilities, sets, missing, self.diagnosis_)
-            relative = self.model_.predict_scale(rows)
-            found = identification(self.noise_, prediction, self._weigh(sets), relative, diagnosis=self.diagnosis_)
-            if self.prior_ is None or not self.prior_.held:
-                return found
-            shares = self.prior_.share_records(sets, _log(found.probabilities))
-            return choose(shares * (1.0 - found.missing)[sets.row_index], sets, found.missing, self.diagnosis_)
+            return self._identify_rows(X, as_candidate_sets(S))
         if self._identified is None:
             task, given = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
             sets = self._weigh(given, task.known)

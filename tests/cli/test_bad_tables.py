@@ -78,6 +78,26 @@ CORPUS = {
     "unknown ending": ("t.xls", GOOD.encode(), "known endings"),
 }
 
+# The same of tables with one line per candidate.
+LONG = {
+    "no row id": ("t.csv", b"id,a,y\n1,2,3\n,2,4\n", "'id' is empty in data row 1 counted from 0 (line 3 of the file)"),
+    "features that differ": (
+        "t.csv",
+        b"id,a,y\n1,2,3\n2,4,5\n1,6,7\n",
+        "the lines of row 1 differ in 'a': 2 in data row 0 counted from 0 (line 2 of the file) and 6 in data row 2",
+    ),
+    "several candidates in a line": ("t.csv", b"id,a,y\n1,2,3\n1,2,4|5\n", "data row 1 counted from 0 (line 3 of the"),
+    "infinite candidate": ("t.csv", b"id,a,y\n1,2,3.5\n1,2,inf\n", "--target 'y' is empty or not finite in data row 1"),
+    "row without a candidate": (
+        "t.csv",
+        b"id,a,y\n1,2,3\n2,4,\n",
+        "1 of 2 rows have no candidate in 'y', the first in",
+    ),
+    "no row has a candidate": ("t.csv", b"id,a,y\n1,2,\n2,4,\n", "no row has a candidate"),
+    "lists as row ids": ("t.jsonl", b'{"id":[1],"a":1,"y":2}\n{"id":[2],"a":2,"y":3}\n', "are no row ids"),
+    "no column of row ids": ("t.csv", b"Id,a,y\n1,2,3\n", "--row: t.csv has no column 'id'; did you mean 'Id'?"),
+}
+
 
 @pytest.fixture
 def run(monkeypatch, capfd, tmp_path):
@@ -111,6 +131,16 @@ def test_one_line_and_nothing_written(name, run, tmp_path):
         ("fit", file, "--target", "y", "-o", "m.plr", "--learner", "linear", "--identified", "i.csv"),
         ("check", file, "--target", "y"),
     ):
+        refused(run(*arguments), message)
+        assert os.listdir(tmp_path) == [file]
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_one_line_for_long_tables(name, run, tmp_path):
+    file, content, message = LONG[name]
+    (tmp_path / file).write_bytes(content)
+    long = (file, "--row", "id", "--target", "y")
+    for arguments in (("fit", *long, "-o", "m.plr", "--learner", "linear"), ("check", *long)):
         refused(run(*arguments), message)
         assert os.listdir(tmp_path) == [file]
 

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from plr.cli.common import TERMINAL, check_files, warnings_as_notes
-from plr.cli.options import Candidates, DropEmpty, Ignore, Prior, Truth
+from plr.cli.options import (
+    CandidateFeatures,
+    Candidates,
+    DropEmpty,
+    Ignore,
+    Known,
+    Prior,
+    PriorIs,
+    Record,
+    Row,
+    Truth,
+)
 
 __all__ = ["check_command"]
 
@@ -22,6 +33,11 @@ def check_command(
     ignore: Ignore = None,
     truth: Truth = None,
     prior: Prior = None,
+    prior_is: PriorIs = "share",
+    row: Row = None,
+    candidate_features: CandidateFeatures = None,
+    record: Record = None,
+    known: Known = None,
     drop_empty: DropEmpty = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same answer.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
@@ -36,8 +52,11 @@ def check_command(
     from plr.tables.fit_table import check_table
 
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior}
+    asked |= {"row": row, "candidate_features": candidate_features, "record": record}
     with warnings_as_notes():
-        found, features = check_table(data, asked, drop_empty=drop_empty, seed=seed, front=TERMINAL)
+        found, features = check_table(
+            data, asked, drop_empty=drop_empty, seed=seed, front=TERMINAL, known=known, prior_is=prior_is
+        )
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), **features.to_dict()}))
     else:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from plr.cli.common import TERMINAL, loaded
-from plr.cli.options import ModelFile, ModuleCode, Trust
+from plr.cli.options import ModelFile, ModuleCode, TrainedRecord, TrainedRow, Trust
 
 __all__ = ["evaluate_command"]
 
@@ -36,6 +36,8 @@ def evaluate_command(
             show_default="as in training",
         ),
     ] = None,
+    row: TrainedRow = None,
+    record: TrainedRecord = None,
     interval: Annotated[float, typer.Option(help="Share of true labels that intervals are to hold.")] = 0.9,
     trust: Trust = None,
     module: ModuleCode = None,
@@ -46,7 +48,9 @@ def evaluate_command(
     Example: plr evaluate model.plr test.parquet --truth true_value
     """
     with loaded(model, data, None, trust, module) as trained:
-        found = trained.evaluate(data, truth, target=target, prior=prior, interval=interval, front=TERMINAL)
+        found = trained.evaluate(
+            data, truth, target=target, prior=prior, row=row, record=record, interval=interval, front=TERMINAL
+        )
     if as_json:
         typer.echo(json.dumps(found))
         return

@@ -12,7 +12,19 @@ import typer
 from plr._parameters import check_choice, check_integer
 from plr.atomic_file import check_writable
 from plr.cli.common import check_files, warnings_as_notes
-from plr.cli.options import Candidates, DropEmpty, Ignore, Prior, Truth, parse_options
+from plr.cli.options import (
+    CandidateFeatures,
+    Candidates,
+    DropEmpty,
+    Ignore,
+    Known,
+    Prior,
+    PriorIs,
+    Record,
+    Row,
+    Truth,
+    parse_options,
+)
 from plr.errors import DataNotFoundError, ParameterError
 
 __all__ = ["fit_command"]
@@ -42,6 +54,14 @@ def fit_command(
     ignore: Ignore = None,
     truth: Truth = None,
     prior: Prior = None,
+    prior_is: PriorIs = "share",
+    row: Row = None,
+    candidate_features: CandidateFeatures = None,
+    record: Record = None,
+    one_to_one: Annotated[
+        bool, typer.Option("--one-to-one", help="No two rows have the same record as their truth; needs --record.")
+    ] = False,
+    known: Known = None,
     weights: Annotated[str | None, typer.Option(help="Column that says how much each row counts.")] = None,
     groups: Annotated[
         str | None, typer.Option(help="Column of groups whose rows belong together, such as one patient's.")
@@ -145,6 +165,8 @@ def fit_command(
     Numbers, dates, categories and missing values are understood; what was done with each column is shown.
 
     Example: plr fit readings.csv --target value -o model.plr --identified answers.csv
+
+    A join with several matches: plr fit pairs.csv --row id --target price --candidate-features score -o model.plr
     """
     check_files({"DATA": data}, {"--out": out, "--identified": identified})
     check_writable(out)
@@ -162,6 +184,7 @@ def fit_command(
         raise DataNotFoundError(f"There is no folder {scratch} to put the shuffled copy into (--scratch).")
     options = parse_options(option or [], "epochs=50")
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
+    asked |= {"row": row, "candidate_features": candidate_features, "record": record}
     parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start}
     if effort is not None:
         parts["effort"] = effort
@@ -179,6 +202,9 @@ def fit_command(
             intervals=intervals,
             page=page,
             drop_empty=drop_empty,
+            known=known,
+            prior_is=prior_is,
+            one_to_one=one_to_one,
             seed=seed,
             jobs=jobs,
             prefix=prefix,
@@ -207,8 +233,35 @@ def _in_words(done: dict[str, Any]) -> Iterator[str]:
     else:
         yield f"{scatter}."
         yield from _doubt_in_words(done["doubt"], done["identified"])
+    yield from _checked_in_words(done["checked"], done["prior"])
     if done["caution"]:
         yield f"Caution: {done['caution']}"
+
+
+def _checked_in_words(checked: dict[str, Any] | None, prior: dict[str, Any] | None) -> Iterator[str]:
+    if checked is not None:
+        parts = [f"{checked['found']} with the true candidate"]
+        if checked["missing"]:
+            parts.append(f"{checked['missing']} whose truth is not among the candidates")
+        if checked["cannot_tell"]:
+            parts.append(f"{checked['cannot_tell']} that could not be told")
+        taken = ", taken for a random sample" if checked["sampled"] == "random" else ""
+        yield f"Checked rows: {checked['rows']}{taken}; {', '.join(parts)}."
+    if prior is None:
+        if checked is not None:
+            yield "They settle their own rows; there is nothing else about candidates to learn from them."
+        return
+    first, *learned = prior["learned"]
+    yield f"What makes a candidate believable, {first}"
+    yield from (f"  {line}" for line in learned)
+    if prior["false_labels_depend_on_features"]:
+        advice = "" if checked is not None else " Checked rows (--known) say how much it counts."
+        yield (
+            "False labels depend on the features, so that agreement with the model's predictions proves little."
+            f"{advice}"
+        )
+    elif checked is not None:
+        yield "False labels do not seem to depend on the features."
 
 
 def _memory_in_words(done: dict[str, Any]) -> Iterator[str]:

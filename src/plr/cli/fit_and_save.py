@@ -20,6 +20,7 @@ from plr.errors import ParameterError
 from plr.learners import Module
 from plr.memory import peak_memory
 from plr.persistence import check_savable
+from plr.regressor import PartialLabelRegressor
 from plr.sources.source import Source
 from plr.streaming.engine import Engine
 from plr.streaming.folder_fit import stream_epochs
@@ -45,6 +46,9 @@ def fit_and_save(
     intervals: bool = True,
     page: bool = True,
     drop_empty: bool = False,
+    known: str | None = None,
+    prior_is: str = "share",
+    one_to_one: bool = False,
     seed: int = 0,
     jobs: int | None = None,
     prefix: str = "",
@@ -63,7 +67,8 @@ def fit_and_save(
         Columns by role.
     parts, options : mapping
         As of `plr.cli.model_options.make_regressor`.
-    module, identified, intervals, page, drop_empty, seed, jobs, prefix, stream, engine, workers, address, scratch
+    module, identified, intervals, page, drop_empty, known, prior_is, one_to_one, seed, jobs, prefix, stream, engine, \
+workers, address, scratch
         As the options of the command.
     """
     started, before = time.monotonic(), peak_memory()
@@ -106,6 +111,8 @@ def fit_and_save(
     wanted: dict[str, Any] = {**parts, "seed": seed, "intervals": intervals, "drop_empty": drop_empty}
     if options:
         wanted["option"] = dict(options)
+    if one_to_one:
+        wanted["one_to_one"] = True
     if module is not None:
         # What is in the file about the module's code is for messages.
         wanted["module"] = short_name(module)
@@ -117,6 +124,9 @@ def fit_and_save(
         model.fit(
             data if folder is None else folder,
             **asked,
+            prior_is=prior_is,
+            one_to_one=one_to_one or None,
+            known=known,
             drop_empty=drop_empty,
             intervals=intervals,
             identify=identified is not None,
@@ -144,6 +154,8 @@ def fit_and_save(
         "features": list(found.features.names),
         "noise_scale": float(regressor.noise_scale_),
         "doubt": found.doubt,
+        "checked": found.checked,
+        "prior": _prior_of(regressor),
         "diagnosis": model.diagnosis,
         "caution": model.caution,
         "seconds": round(time.monotonic() - started, 2),
@@ -159,6 +171,14 @@ def fit_and_save(
             "engine": engine,
         }
     return done
+
+
+def _prior_of(regressor: PartialLabelRegressor) -> dict[str, Any] | None:
+    """Return what was learned about candidates, as plain values; None where nothing was."""
+    learned = regressor.prior_
+    if learned is None:
+        return None
+    return {"learned": learned.describe(), "false_labels_depend_on_features": learned.dependence.found}
 
 
 @contextmanager

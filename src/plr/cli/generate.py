@@ -45,6 +45,12 @@ def generate_command(
     truth_column: Annotated[
         str | None, typer.Option(help="Keep the true labels under this name; otherwise they are not written.")
     ] = None,
+    row: Annotated[
+        str | None,
+        typer.Option(
+            help="Write one line per candidate, with row ids in this column: one of the table, or a new one of numbers."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
     """Turn a labelled table into a candidate-set one.
@@ -63,7 +69,7 @@ def generate_command(
         "random_state": seed,
         **parse_options(option or [], "spread=0.2", texts=False),
     }
-    done, made = generate_table(data, target, out, settings, truth_column=truth_column, front=TERMINAL)
+    done, made = generate_table(data, target, out, settings, truth_column=truth_column, row=row, front=TERMINAL)
     candidates = int(done.counts.get("candidates", 0))
     if as_json:
         typer.echo(json.dumps({**done.to_dict(), "candidates": candidates, "recipe": made}))

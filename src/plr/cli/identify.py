@@ -10,7 +10,17 @@ import typer
 
 from plr._parameters import check_integer
 from plr.cli.common import TERMINAL, loaded, tell_written
-from plr.cli.options import JsonRows, ModelFile, ModuleCode, NewTable, Prefix, Prior, Trust
+from plr.cli.options import (
+    JsonRows,
+    ModelFile,
+    ModuleCode,
+    NewTable,
+    Prefix,
+    Prior,
+    TrainedRecord,
+    TrainedRow,
+    Trust,
+)
 
 __all__ = ["identify_command"]
 
@@ -27,6 +37,15 @@ def identify_command(
         typer.Option(help="Column or columns of the candidates.", show_default="as in training"),
     ] = None,
     prior: Prior = None,
+    row: TrainedRow = None,
+    record: TrainedRecord = None,
+    all_candidates: Annotated[
+        bool,
+        typer.Option(
+            "--all-candidates",
+            help="Write all lines of a table with one line per candidate, each with its probability.",
+        ),
+    ] = False,
     doubtful: Annotated[
         int | None,
         typer.Option(help="Write only this many rows, the most doubtful first, each with its row number from 0."),
@@ -39,7 +58,8 @@ def identify_command(
     """Say which candidate of each row is the true one, and how sure that is.
 
     Adds the columns value, probability and index (counted from 0), and source, the column it came from, where each
-    candidate has a column of its own. Rows without a candidate get no answer.
+    candidate has a column of its own. Rows without a candidate get no answer. Of a table with one line per candidate,
+    the line of the likeliest candidate is written for each row.
 
     Example: plr identify model.plr readings.csv --doubtful 20
     """
@@ -47,7 +67,17 @@ def identify_command(
         check_integer("doubtful", doubtful, low=1)
     with loaded(model, data, out, trust, module) as trained:
         done = trained.write_identified(
-            data, out, target=target, prior=prior, doubtful=doubtful, prefix=prefix, cells=as_json, front=TERMINAL
+            data,
+            out,
+            target=target,
+            prior=prior,
+            row=row,
+            record=record,
+            all_candidates=all_candidates,
+            doubtful=doubtful,
+            prefix=prefix,
+            cells=as_json,
+            front=TERMINAL,
         )
     from plr.tables.identification_columns import doubt_of
 
@@ -58,8 +88,6 @@ def identify_command(
         if done.source.in_batches:
             tell_written(done, f"{done.rows:,} rows")
         else:
-            typer.echo(f"Wrote {out}: {done.rows} rows. ", nl=False)
-        typer.echo(
-            f"Of {doubt['rows_with_several']} with several candidates {doubt['settled']} are settled and "
-            f"{doubt['doubtful']} in doubt."
-        )
+            typer.echo(f"Wrote {out}: {done.rows} {'candidates' if all_candidates else 'rows'}. ", nl=False)
+        several = f"{doubt['rows_with_several']} {'rows ' if all_candidates else ''}with several candidates"
+        typer.echo(f"Of {several} {doubt['settled']} are settled and {doubt['doubtful']} in doubt.")

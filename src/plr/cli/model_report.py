@@ -35,7 +35,7 @@ def page_of_training(model: TableModel, seed: int = 0) -> dict[str, Any]:
     assert found.table is not None
     assert found.sets is not None
     roles = found.roles
-    ignored = [name for name in roles.aside if name not in {*roles.target, *roles.prior, *roles.truth}]
+    ignored = [*roles.row, *roles.ignore, *roles.weights, *roles.groups]
     importance = _importance(model.regressor, found.X, found.features, seed)
     columns, naming = _naming_columns(found.table, found.features, ignored, importance)
     return training_rows(
@@ -85,16 +85,16 @@ def _about_table(
         raise ParameterError(
             f"{data} is a folder, and the page of a model is about one table; give one file, such as one of its own."
         )
-    source = read_file(data)
-    table = source.table
-    columns = trained.target_columns(source, target)
-    name = trained.truth_column(source, truth, columns, TERMINAL)
-    shares = trained.prior_columns(source, prior, target, TERMINAL)
+    lines = read_file(data)
+    columns = trained.set_columns(lines, {"target": target, "prior": prior}, TERMINAL)
+    name = trained.truth_column(lines, truth, columns.target, TERMINAL)
+    source = trained.one_line_per_row(lines, columns, [] if name is None else [name], front=TERMINAL)
+    table = next(source.batches()).table
     truths = None if name is None else read_some_truths(table, name, source)
-    table, sets, place = take_with_candidates(table, columns, source, 0, shares, drop_empty=True, front=TERMINAL)
+    table, sets, place = take_with_candidates(table, columns, source, 0, drop_empty=True, front=TERMINAL)
     if truths is not None and sets.kept is not None:
         truths = truths[sets.kept]
-    reader = RowReader(trained, source, [*columns, *shares, *([name] if name else [])])
+    reader = RowReader(trained, source, [*columns.names, *([name] if name else [])])
     X = reader.read(table, place)
     reader.tell(TERMINAL)
     seen = trained.was_fitted_to(X, sets)

@@ -13,15 +13,22 @@ import typer
 from plr.errors import ParameterError
 
 __all__ = [
+    "CandidateFeatures",
     "Candidates",
     "DropEmpty",
     "Ignore",
     "JsonRows",
+    "Known",
     "ModelFile",
     "ModuleCode",
     "NewTable",
     "Prefix",
     "Prior",
+    "PriorIs",
+    "Record",
+    "Row",
+    "TrainedRecord",
+    "TrainedRow",
     "Trust",
     "Truth",
     "parse_options",
@@ -29,7 +36,12 @@ __all__ = [
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file that plr fit wrote, or plr.save_model.")]
 Candidates = Annotated[
-    str, typer.Option("--target", help="Column of candidate sets, or several columns with a candidate each: a,b,c.")
+    str,
+    typer.Option(
+        "--target",
+        help="Column of candidate sets, or several columns with a candidate each: a,b,c; with --row, the column of "
+        "candidate values.",
+    ),
 ]
 Ignore = Annotated[str | None, typer.Option(help="Columns that are no features: a,b,c.")]
 Truth = Annotated[
@@ -37,6 +49,43 @@ Truth = Annotated[
 ]
 Prior = Annotated[
     str | None, typer.Option(help="Column that says how likely each candidate is, in the form of the target.")
+]
+PriorIs = Annotated[
+    str,
+    typer.Option(
+        help="What the numbers of --prior are: share, probability of each pair, or match_weight (Splink's).",
+        autocompletion=lambda: ["share", "probability", "match_weight"],
+    ),
+]
+Row = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of row ids, where the table has one line per candidate, as a join gives it; the lines of a row "
+        "may be anywhere."
+    ),
+]
+CandidateFeatures = Annotated[
+    str | None,
+    typer.Option(help="Columns that describe each candidate, such as a match score, in the form of the target: a,b,c."),
+]
+Record = Annotated[
+    str | None,
+    typer.Option(help="Column that says which record each candidate is, in the form of the target."),
+]
+TrainedRow = Annotated[
+    str | None,
+    typer.Option(help="Column of row ids, where the table has one line per candidate.", show_default="as in training"),
+]
+TrainedRecord = Annotated[
+    str | None,
+    typer.Option(help="Column that says which record each candidate is.", show_default="as in training"),
+]
+Known = Annotated[
+    str | None,
+    typer.Option(
+        help="True labels of rows that somebody looked up: a column, empty elsewhere; or a file with the column value "
+        "and the row id of --row, or as row the number of the row from 0."
+    ),
 ]
 DropEmpty = Annotated[bool, typer.Option("--drop-empty", help="Leave out rows without a candidate.")]
 NewTable = Annotated[

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +14,61 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.candidates.arrow import parse_cells
-from plr.errors import CandidateError, ParameterError, PriorError
+from plr.errors import CandidateError, LengthError, ParameterError, PriorError
 from plr.sources.source import Source
 
-__all__ = ["read_candidates", "read_sets"]
+__all__ = ["SetColumns", "read_candidates", "read_sets"]
+
+
+@dataclass(frozen=True)
+class SetColumns:
+    """The columns of a table that hold candidate sets.
+
+    Attributes
+    ----------
+    target : tuple of str
+        The column of candidates, or the columns that hold one candidate each.
+    prior : tuple of str
+        As many columns that say how likely each candidate is.
+    features : tuple of str
+        Columns that describe each candidate, in the form of the target.
+    record : str or None
+        The column that says which record each candidate is, in the form of the target.
+    row : str or None
+        Where the table has one line per candidate, the column that says which row each line belongs to.
+    prior_is : str
+        What the numbers of the prior are, as of `plr.CandidateSets`.
+    """
+
+    target: tuple[str, ...]
+    prior: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    record: str | None = None
+    row: str | None = None
+    prior_is: str = "share"
+
+    @property
+    def of_candidates(self) -> list[str]:
+        """The columns with one entry per candidate."""
+        return [*self.target, *self.prior, *self.features, *([] if self.record is None else [self.record])]
+
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        return [*self.of_candidates, *([] if self.row is None else [self.row])]
+
+    def read(self, table: pa.Table, source: Source, numbers: NDArray[np.int64] | int = 0) -> CandidateSets:
+        """Return the candidate sets of some rows of a source, as `read_sets` does."""
+        return read_sets(
+            table,
+            self.target,
+            source,
+            numbers,
+            self.prior,
+            features=self.features,
+            record=self.record,
+            prior_is=self.prior_is,
+        )
 
 
 def read_sets(
@@ -23,6 +77,10 @@ def read_sets(
     source: Source,
     numbers: NDArray[np.int64] | int = 0,
     prior: Sequence[str] = (),
+    *,
+    features: Sequence[str] = (),
+    record: str | None = None,
+    prior_is: str = "share",
 ) -> CandidateSets:
     """Return the candidate sets of some rows of a source; rows without a candidate are left out, as ``kept`` says.
 
@@ -30,7 +88,7 @@ def read_sets(
     ----------
     table : pyarrow.Table
         The rows.
-    columns, prior : sequence of str
+    columns, prior, features, record, prior_is
         As of `read_candidates`.
     source : Source
         What the rows were read from.
@@ -39,12 +97,14 @@ def read_sets(
 
     Raises
     ------
-    CandidateError, PriorError
+    CandidateError, PriorError, LengthError
         With the row's number and place in the source, and the column.
     """
     try:
-        return read_candidates(table, columns, prior=prior, empty="drop")
-    except (CandidateError, PriorError) as error:
+        return read_candidates(
+            table, columns, prior=prior, empty="drop", features=features, record=record, prior_is=prior_is
+        )
+    except (CandidateError, PriorError, LengthError) as error:
         names = prior if isinstance(error, PriorError) else columns
         row = error.row
         if row is not None:
@@ -57,7 +117,14 @@ def read_sets(
 
 
 def read_candidates(
-    table: pa.Table, columns: Sequence[str], *, prior: Sequence[str] = (), empty: str = "raise"
+    table: pa.Table,
+    columns: Sequence[str],
+    *,
+    prior: Sequence[str] = (),
+    empty: str = "raise",
+    features: Sequence[str] = (),
+    record: str | None = None,
+    prior_is: str = "share",
 ) -> CandidateSets:
     """Return the candidate sets of a table: one column of lists, texts or numbers, or several columns of numbers.
 
@@ -70,6 +137,12 @@ def read_candidates(
         As many columns, of the same form, that say how likely each candidate is.
     empty : {"raise", "drop"}, default="raise"
         What to do about rows without a candidate.
+    features : sequence of str
+        Columns that describe each candidate, such as a match score: lists, or texts like ``0.9|0.5``.
+    record : str, optional
+        The column that says which record each candidate is, in the same form.
+    prior_is : str, default="share"
+        As of `plr.CandidateSets`.
 
     Examples
     --------
@@ -83,11 +156,54 @@ def read_candidates(
             parameter="prior",
             value=list(prior),
         )
+    described = [*features, *([] if record is None else [record])]
+    if described and len(columns) > 1:
+        raise ParameterError(
+            f"{described[0]!r} describes single candidates, which needs one column of candidate sets, not "
+            f"{len(columns)} columns; or a table with one line per candidate."
+        )
+    more: dict[str, Any] = {"empty": empty}
+    if prior_is != "share":
+        more["prior_is"] = prior_is
     if len(columns) > 1:
         table = _codes_as_numbers(table, [*columns, *prior])
     elif (lists := _lists(table, columns[0])) is not None:
-        return CandidateSets.from_arrow(lists, prior=_lists(table, prior[0]) if prior else None, empty=empty)
-    return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, empty=empty)
+        if features:
+            more["features"] = {name: _entries(table, name) for name in features}
+        if record is not None:
+            more["record"] = _entries(table, record, as_text=True)
+        return CandidateSets.from_arrow(lists, prior=_lists(table, prior[0]) if prior else None, **more)
+    if features:
+        more["features"] = {name: [name] for name in features}
+    if record is not None:
+        more["record"] = [record]
+    return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, **more)
+
+
+def _entries(table: pa.Table, name: str, *, as_text: bool = False) -> pa.Array:
+    """Return a column with one entry per candidate as lists: of numbers where all entries are, or else of texts."""
+    column = table[name].combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = pc.split_pattern(column, "|")
+        trimmed = pc.utf8_trim_whitespace(column.flatten())
+        entries = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
+        if not as_text:
+            with suppress(pa.ArrowInvalid):
+                entries = entries.cast(pa.float64())
+    elif _is_list(column.type):
+        entries = column.flatten()
+    else:
+        raise CandidateError(
+            f"Column {name!r} has one entry in each row, and the candidates are lists; give a list of as many entries.",
+            column=name,
+        )
+    if pa.types.is_decimal(entries.type):
+        entries = entries.cast(pa.float64())
+    sizes = pc.fill_null(pc.list_value_length(column), 0)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
+    return pa.LargeListArray.from_arrays(offsets, entries)
 
 
 def _codes_as_numbers(table: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -110,5 +226,8 @@ def _lists(table: pa.Table, name: str) -> pa.Array | None:
     kinds = pa.types
     if kinds.is_struct(column.type) or kinds.is_map(column.type):
         raise CandidateError(f"Column {name!r} holds nested objects; candidates are a list of numbers in each row.")
-    listed = kinds.is_list(column.type) or kinds.is_large_list(column.type) or kinds.is_fixed_size_list(column.type)
-    return column if listed else None
+    return column if _is_list(column.type) else None
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))

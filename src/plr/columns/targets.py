@@ -15,7 +15,7 @@ from plr.columns.texts import is_text, texts_to_numbers
 from plr.errors import DataError, FeatureError
 from plr.sources.source import Source
 
-__all__ = ["read_target", "row_places"]
+__all__ = ["read_some_targets", "read_target", "row_places"]
 
 
 def read_target(
@@ -67,6 +67,20 @@ def read_target(
             source=source,
         )
     return values
+
+
+def read_some_targets(
+    table: pa.Table, name: str, source: object, place: Callable[[int], str], parameter: str
+) -> NDArray[np.float64]:
+    """Return a column as true labels, NaN in rows where it is empty; the parameters are those of `read_target`."""
+    there = table[name].is_valid()
+    if pa.types.is_floating(table[name].type):
+        there = pc.and_(there, pc.invert(pc.fill_null(pc.is_nan(table[name]), True)))
+    rows, found = np.flatnonzero(there), np.full(table.num_rows, np.nan)
+    if rows.size:
+        part = table.take(pa.array(rows))
+        found[rows] = read_target(part, name, source, lambda row: place(int(rows[row])), parameter)
+    return found
 
 
 def _first_text(table: pa.Table, name: str, place: Callable[[int], str]) -> str:

@@ -32,6 +32,7 @@ from plr.learners.linear import FittedLinear
 from plr.learners.starts import DensityStart, choose_start
 from plr.noise import fit_noise
 from plr.preprocessing.scaling import label_scale
+from plr.priors.learned import LearnedPrior
 from plr.regressor import PartialLabelRegressor
 from plr.sources.folder import Folder
 from plr.sources.source import File
@@ -155,7 +156,7 @@ def fit_folder(
                 model: Fitted = FittedLinear.unscaled(solution, report, ready.encoding, ready.target)
             else:
                 model = engine.train(_job(learner, rule, ready, found, copy, seed), place.path, tell)
-        _assemble(regressor, learner, rule, model, ready, intervals)
+        _assemble(regressor, learner, rule, model, ready, intervals, reading.learned)
         fit = FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size, place.resumed)
         if save is not None:
             save(fit)
@@ -193,6 +194,7 @@ def _identity(regressor: PartialLabelRegressor, reading: Reading, lanes: int, se
         "prior": reading.prior,
         "weights": reading.weights,
         "drop_empty": reading.drop_empty,
+        "candidates": [reading.candidate_features, reading.record, reading.prior_is, reading.known],
         "model": _model_identity(regressor),
         "lanes": lanes,
         "seed": seed,
@@ -353,6 +355,7 @@ def _assemble(
     model: Fitted,
     ready: Preparation,
     intervals: bool,
+    prior: LearnedPrior | None,
 ) -> None:
     """Make the regressor a fitted one: what the rows held out say about its predictions included."""
     held, sample = ready.held, ready.sample
@@ -375,6 +378,7 @@ def _assemble(
         noise,
         diagnose_fit(looked_at, guess, noise.probabilities(guess, sample.S)),
         calibration,
+        prior,
         n_features_in_=len(ready.names),
         feature_names_in_=np.array(ready.names, dtype=object),
         columns_=ready.columns,

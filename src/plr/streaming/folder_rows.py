@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.columns.candidates import read_sets
+from plr.candidates.known import read_known
+from plr.columns.candidates import SetColumns
 from plr.columns.features import Features
 from plr.columns.kinds import Mended
-from plr.columns.targets import read_target
+from plr.columns.targets import read_some_targets, read_target
 from plr.errors import EmptySetError, ParameterError
+from plr.priors.learned import LearnedPrior
 from plr.sources.folder import Folder
 from plr.sources.source import Batch, File
 
@@ -71,6 +73,16 @@ class Reading:
         The column of sample weights.
     drop_empty : bool
         Whether rows without a candidate are left out; else they are an error.
+    candidate_features : tuple of str
+        Columns that describe each candidate.
+    record : str or None
+        The column that says which record each candidate is.
+    prior_is : str
+        What the numbers of the prior are.
+    known : str or None
+        The column of known labels.
+    learned : LearnedPrior or None
+        What takes the place of the given prior.
     """
 
     folder: Folder
@@ -79,12 +91,23 @@ class Reading:
     prior: tuple[str, ...] = ()
     weights: str | None = None
     drop_empty: bool = False
+    candidate_features: tuple[str, ...] = ()
+    record: str | None = None
+    prior_is: str = "share"
+    known: str | None = None
+    learned: LearnedPrior | None = None
+
+    @property
+    def sets(self) -> SetColumns:
+        """The columns that hold the candidate sets."""
+        return SetColumns(self.target, self.prior, self.candidate_features, self.record, prior_is=self.prior_is)
 
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
         used = [column.name for column in self.features.used]
-        return list(dict.fromkeys([*used, *self.target, *self.prior, *([self.weights] if self.weights else [])]))
+        more = [name for name in (self.weights, self.known) if name is not None]
+        return list(dict.fromkeys([*used, *self.sets.names, *more]))
 
     def rows(self, files: Sequence[File] | None = None) -> Iterator[FolderRows]:
         """Give the rows of some files, or of all, a batch at a time; batches without any are passed over."""
@@ -95,7 +118,7 @@ class Reading:
 
     def _read(self, batch: Batch) -> FolderRows:
         folder, (first, table) = self.folder, batch
-        sets = read_sets(table, self.target, folder, first, self.prior)
+        sets = self.sets.read(table, folder, first)
         index = first + (np.arange(table.num_rows) if sets.kept is None else sets.kept)
         left = table.num_rows - len(index)
         if left:
@@ -127,4 +150,19 @@ class Reading:
                     value=weight[row],
                     source=folder.path,
                 )
-        return FolderRows(index, X, sets, weight, left, notes)
+        return FolderRows(index, X, self._weigh(sets, table, place), weight, left, notes)
+
+    def known_labels(self, table: pa.Table, place: Callable[[int], str]) -> Floats:
+        """Return the known labels of some rows, NaN where there is none."""
+        assert self.known is not None
+        return read_some_targets(table, self.known, self.folder, place, "known")
+
+    def _weigh(self, sets: CandidateSets, table: pa.Table, place: Callable[[int], str]) -> CandidateSets:
+        """Return sets with the prior that was learned, and known labels in place of the candidates of their rows."""
+        if len(sets) == 0 or not (sets.features or self.record or self.known):
+            return sets
+        checked = None if self.known is None else read_known(self.known_labels(table, place), sets)
+        sets = sets if self.learned is None else self.learned.weigh(sets)
+        sets = sets if checked is None else checked.settle(sets)
+        # All batches alike: what describes candidates has had its say.
+        return CandidateSets._of_checked(sets.values, sets.offsets, sets.prior)

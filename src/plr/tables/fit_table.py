@@ -9,22 +9,26 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from plr.candidates import CandidateSets
 from plr.columns.features import Features, learn_features
 from plr.columns.targets import read_target
 from plr.diagnosis import Diagnosis, check
-from plr.errors import DataNotFoundError, ParameterError
+from plr.errors import DataNotFoundError, ParameterError, PlrError
 from plr.front_end import PYTHON, FrontEnd, listed, warn
 from plr.identification import Identification
 from plr.learners import MLP, Linear, Module
 from plr.memory import available_memory, readable
+from plr.priors.dependence import Dependence, intraclass_correlation
+from plr.priors.learned import check_one_to_one
+from plr.priors.logit import Alternatives
 from plr.regressor import PartialLabelRegressor
 from plr.sources.files import FORMATS
 from plr.sources.folder import Folder, open_source
@@ -32,8 +36,11 @@ from plr.sources.source import Source, TableSource
 from plr.streaming.engine import Engine
 from plr.streaming.folder_fit import STREAMED, FolderFit, fit_folder
 from plr.streaming.folder_rows import Reading
+from plr.streaming.known_rows import learn_prior
 from plr.tables.identification_columns import count_doubt, doubt_of
-from plr.tables.roles import Asked, Roles, read_roles
+from plr.tables.known import check_known, describe_checked, is_column, known_labels, located
+from plr.tables.long_table import find_row_column, one_line_per_row
+from plr.tables.roles import Asked, Roles, read_roles, warn_of_truths
 from plr.tables.row_digests import row_digests, table_digest
 from plr.tables.row_reader import take_with_candidates
 
@@ -72,6 +79,8 @@ class FitSummary:
         Of a fit in batches: rows that were held out of training, rows of the sample, and bytes of the shuffled copy.
     resumed : bool
         Whether a fit that had been stopped was resumed.
+    checked : dict or None
+        How many rows were checked, and what was found there; None where none was.
     """
 
     source: Source
@@ -89,6 +98,7 @@ class FitSummary:
     sample: int | None = None
     disk: int | None = None
     resumed: bool = False
+    checked: dict[str, Any] | None = None
 
     @property
     def doubt(self) -> dict[str, Any] | None:
@@ -107,6 +117,11 @@ class FitSummary:
             "rows": self.rows,
             "source": self.source.path.name,
             "roles": {role: columns for role, columns in self.named.items() if role != "target"},
+            "row": self.roles.sets.row,
+            "candidate_features": self.roles.candidate_features,
+            "record": self.roles.sets.record,
+            "prior_is": self.roles.prior_is,
+            "checked": self.checked,
         }
         if self.source.in_batches:
             batches = {"held_out": self.held_out, "sample": self.sample}
@@ -181,11 +196,24 @@ def fit_table(
     inspect: Inspect | None,
     save: Callable[[FitSummary], object] | None,
     front: FrontEnd,
+    known: Any = None,
+    prior_is: str = "share",
 ) -> FitSummary:
     """Fit a regressor to a table, in place; the parameters are those of `plr.TableModel.fit`."""
     if not asked.get("target"):
         raise ParameterError(
             "{parameter} must name the column of candidate sets, or several columns.", parameter="target"
+        )
+    if prior_is != "share" and not asked.get("prior"):
+        raise ParameterError(
+            f"{{parameter}} says what the numbers of a prior are; name its column with {front.option('prior')}.",
+            parameter="prior_is",
+        )
+    if regressor.one_to_one and not asked.get("record"):
+        raise ParameterError(
+            "{parameter} needs to know which record each candidate is; name its column with "
+            f"{front.option('record')}.",
+            parameter="one_to_one",
         )
     folder = open_in_batches(data, regressor.learner, in_batches, front)
     if folder is not None:
@@ -199,9 +227,12 @@ def fit_table(
             raise ParameterError(
                 "{parameter} needs folds, which are not made in batches; leave it out.", parameter="groups"
             )
+        _check_batches(regressor, folder, asked, known, prior_is, front)
         with ExitStack() as stack:
             place = Path(scratch or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plr-"))) / "fit")
-            return _fit_in_batches(regressor, folder, asked, drop_empty, intervals, place, engine, inspect, save, front)
+            return _fit_in_batches(
+                regressor, folder, asked, drop_empty, intervals, place, engine, inspect, save, front, known, prior_is
+            )
     if scratch is not None:
         raise ParameterError(
             "{parameter} is for training in batches, and the rows are read as one table; leave it out.",
@@ -213,7 +244,7 @@ def fit_table(
         if isinstance(source, TableSource) and source is not data and not identify:
             # They would be in memory during the fit, and nobody will write them.
             source.texts = None
-    found = _fit_in_memory(regressor, source, asked, drop_empty, intervals, identify, inspect, front)
+    found = _fit_in_memory(regressor, source, asked, drop_empty, intervals, identify, inspect, front, known, prior_is)
     if save is not None:
         save(found)
     return found
@@ -228,12 +259,21 @@ def _fit_in_memory(
     identify: bool,
     inspect: Inspect | None,
     front: FrontEnd,
+    known: Any,
+    prior_is: str,
 ) -> FitSummary:
+    source, roles = _one_line_per_row(source, asked, known, prior_is, front)
     table = next(source.batches()).table
-    roles = read_roles(table, source, asked, front)
-    rows, sets, place = take_with_candidates(
-        table, roles.target, source, 0, roles.prior, drop_empty=drop_empty, front=front
-    )
+    warn_of_truths(table, roles, front)
+    rows, sets, place = take_with_candidates(table, roles.sets, source, 0, drop_empty=drop_empty, front=front)
+    _warn_if_long(rows, sets, roles, front)
+    labels = checked = None
+    with located(source, place):
+        if known is not None:
+            labels = known_labels(known, source, table, sets.kept, front)
+            checked = check_known(labels, sets)
+        if regressor.one_to_one:
+            check_one_to_one(sets, checked)
     features = _learn_features(rows, source, roles, asked, front)
     # What is to be said about single cells has been said with their columns.
     X, _ = features.apply(rows, source, place=place)
@@ -242,7 +282,9 @@ def _fit_in_memory(
     if inspect is not None:
         inspect(source, roles, features, X)
     with front.working("Fitting") as tell:
-        regressor.fit(X, sets, sample_weight=weight, groups=group, callback=None if front is PYTHON else tell)
+        regressor.fit(
+            X, sets, sample_weight=weight, groups=group, callback=None if front is PYTHON else tell, known=labels
+        )
     if caveat := regressor.learner_.caveat(regressor.model_):
         front.note(f"Note: {caveat}")
     found = None
@@ -257,8 +299,92 @@ def _fit_in_memory(
     regressor._row_digests = row_digests(X, sets)
     left_out = table.num_rows - len(sets)
     return FitSummary(
-        source, roles, features, len(sets), left_out, len(sets.values), _as_texts(asked), X, sets, rows, found
+        source,
+        roles,
+        features,
+        len(sets),
+        left_out,
+        len(sets.values),
+        _as_texts(asked),
+        X,
+        sets,
+        rows,
+        found,
+        checked=describe_checked(checked, sets),
     )
+
+
+def _one_line_per_row(source: Source, asked: Asked, known: Any, prior_is: str, front: FrontEnd) -> tuple[Source, Roles]:
+    """Return what each column is, and the source with one line per row."""
+    column = known if known is not None and is_column(known, source) else None
+    roles = read_roles(source, {**asked, "known": column}, front, prior_is)
+    agree = set(source.schema.names) - set(roles.ignore)
+    return one_line_per_row(source, roles.sets, agree, front), roles
+
+
+def _warn_if_long(table: pa.Table, sets: CandidateSets, roles: Roles, front: FrontEnd) -> None:
+    """Warn where every row has one candidate, and rows repeat with other candidates, as in a long table."""
+    if roles.row or len(roles.target) > 1 or len(sets.values) > len(sets):
+        return
+    name = find_row_column(table, roles.target[0], roles.aside)
+    if name is None:
+        return
+    same = f"equal {name!r}" if name else "equal features"
+    warn(
+        f"Every row has one candidate, and rows with {same} have different ones in {roles.target[0]!r}: this looks "
+        f"like a long table, with one line per candidate. If it is, say which lines belong together: "
+        f"{front.option('row', name or 'ID')}."
+    )
+
+
+def _check_batches(
+    regressor: PartialLabelRegressor, folder: Folder, asked: Asked, known: Any, prior_is: str, front: FrontEnd
+) -> None:
+    """Refuse what cannot be done in batches, and say what to do instead."""
+    instead = f"read the rows as one table with {front.option('in_batches', False)}"
+    if asked.get("row"):
+        raise ParameterError(
+            f"{{parameter}}: the lines of one row may be in any batch; {instead}, or write one line per row with a "
+            "list of candidates.",
+            parameter="row",
+        )
+    if regressor.one_to_one:
+        raise ParameterError(
+            f"{{parameter}} decides about all rows together, which must then be in memory; {instead}.",
+            parameter="one_to_one",
+        )
+    if regressor.prior == "learned":
+        raise ParameterError(
+            f"{{parameter}} 'learned' needs all rows in memory; {instead}, or use 'auto'.", parameter="prior"
+        )
+    if prior_is != "share":
+        raise ParameterError(
+            f"{{parameter}} {prior_is!r} says how probable a missing truth is, which training in batches does not "
+            f"allow for; {instead}, or give shares.",
+            parameter="prior_is",
+        )
+    if known is not None:
+        _check_known_column(known, folder, front)
+
+
+def _check_known_column(known: Any, source: Source, front: FrontEnd) -> None:
+    if not is_column(known, source):
+        raise ParameterError(
+            "{parameter} must be a column of the table where rows are read in batches; join the known labels to the "
+            f"table, or read the rows as one table with {front.option('in_batches', False)}.",
+            parameter="known",
+        )
+
+
+def _warn_if_alike(sets: CandidateSets, front: FrontEnd) -> None:
+    """Warn where false candidates may depend on the features, which training in batches does not allow for."""
+    found = Dependence(intraclass_correlation(Alternatives(sets.offsets), sets.values, np.ones(len(sets))))
+    if found.needs_predictions:
+        warn(
+            f"The candidates of a row are alike (intraclass correlation {found.correlation:.2f}). If false ones lie "
+            "near the truth, as after a join, training in batches makes too much of agreement with its own "
+            f"predictions; compare with a fit to some of the rows with {front.option('in_batches', False)}."
+        )
 
 
 def _fit_in_batches(
@@ -272,15 +398,41 @@ def _fit_in_batches(
     inspect: Inspect | None,
     save: Callable[[FitSummary], object] | None,
     front: FrontEnd,
+    known: Any,
+    prior_is: str,
 ) -> FitSummary:
     with front.working("Looking at some rows"):
-        some, _ = folder.sample(_LOOKED_AT, regressor.random_state if isinstance(regressor.random_state, int) else 0)
-    roles = read_roles(some, folder, asked, front)
+        some, numbers = folder.sample(
+            _LOOKED_AT, regressor.random_state if isinstance(regressor.random_state, int) else 0
+        )
+    roles = read_roles(folder, {**asked, "known": known}, front, prior_is)
+    warn_of_truths(some, roles, front)
+    with suppress(PlrError):
+        # What is wrong with a row is said when all are looked through.
+        sets = roles.sets.read(some, folder, numbers)
+        _warn_if_long(some, sets, roles, front)
+        _warn_if_alike(sets, front)
     features = _learn_features(some, folder, roles, asked, front).settled(some)
     if inspect is not None:
         inspect(folder, roles, features, None)
     weights = roles.weights[0] if roles.weights else None
-    reading = Reading(folder, features, tuple(roles.target), tuple(roles.prior), weights, drop_empty)
+    reading = Reading(
+        folder,
+        features,
+        tuple(roles.target),
+        tuple(roles.prior),
+        weights,
+        drop_empty,
+        tuple(roles.candidate_features),
+        roles.sets.record,
+        prior_is,
+        known,
+    )
+    checked: dict[str, Any] | None = None
+    if known is not None:
+        with front.working("Looking for checked rows"):
+            reading, (rows, sets) = learn_prior(reading, learned=regressor.prior != "given")
+        checked = describe_checked(rows, sets)
 
     def summary(found: FolderFit) -> FitSummary:
         return FitSummary(
@@ -295,6 +447,7 @@ def _fit_in_batches(
             sample=found.sample,
             disk=found.copied,
             resumed=found.resumed,
+            checked=checked,
         )
 
     keep = None if save is None else (lambda found: save(summary(found)))
@@ -311,7 +464,14 @@ def _fit_in_batches(
 
 
 def check_table(
-    data: Any, asked: Asked, *, drop_empty: bool = False, seed: int = 0, front: FrontEnd = PYTHON
+    data: Any,
+    asked: Asked,
+    *,
+    drop_empty: bool = False,
+    seed: int = 0,
+    front: FrontEnd = PYTHON,
+    known: Any = None,
+    prior_is: str = "share",
 ) -> tuple[Diagnosis, Features]:
     """Say whether a table can be learned from; return the diagnosis, and what its columns are.
 
@@ -325,21 +485,32 @@ def check_table(
         Leave out rows without a candidate.
     seed : int, default=0
     front : FrontEnd
+    known, prior_is
+        As of `plr.TableModel.fit`.
     """
     source = open_source(data)
     with front.working("Reading"):
+        source, roles = _one_line_per_row(source, asked, known, prior_is, front)
         table, numbers = source.sample(_LOOKED_AT, seed)
     if table.num_rows < source.rows:
         front.note(f"Looked at a sample: {table.num_rows:,} of {source.rows:,} rows, from all over the folder.")
-    roles = read_roles(table, source, asked, front)
-    table, sets, place = take_with_candidates(
-        table, roles.target, source, numbers, roles.prior, drop_empty=drop_empty, front=front
-    )
+    warn_of_truths(table, roles, front)
+    whole = table
+    table, sets, place = take_with_candidates(table, roles.sets, source, numbers, drop_empty=drop_empty, front=front)
+    _warn_if_long(table, sets, roles, front)
+    labels = None
+    if known is not None:
+        if source.in_batches:
+            _check_known_column(known, source, front)
+        with located(source, place):
+            labels = known_labels(known, source, whole, sets.kept, front)
+            checked = describe_checked(check_known(labels, sets), sets)
+        front.note(f"Checked rows: {0 if checked is None else checked['rows']}.")
     features = learn_features(table, roles.aside, source)
     _tell_columns(features, front)
     with front.working("Looking"):
         X, _ = features.apply(table, source, place=place)
-        return check(X, sets, random_state=seed), features
+        return check(X, sets, random_state=seed, known=labels), features
 
 
 def _learn_features(table: pa.Table, source: Source, roles: Roles, asked: Asked, front: FrontEnd) -> Features:

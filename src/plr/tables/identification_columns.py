@@ -11,8 +11,17 @@ import pyarrow.compute as pc
 
 from plr.candidates import CandidateSets
 from plr.identification import DOUBTFUL, SETTLED, Identification
+from plr.tables.long_table import LongTable
 
-__all__ = ["MostDoubtful", "count_doubt", "doubt_of", "identification_columns", "identification_fields"]
+__all__ = [
+    "MostDoubtful",
+    "candidate_columns",
+    "candidate_fields",
+    "count_doubt",
+    "doubt_of",
+    "identification_columns",
+    "identification_fields",
+]
 
 
 def identification_fields(target: Sequence[str]) -> list[pa.Field]:
@@ -38,6 +47,21 @@ def identification_columns(
     places[kept] = np.arange(len(kept))
     take = pa.array(places, mask=places < 0)
     return {field.name: pa.array(columns[field.name], field.type).take(take) for field in identification_fields(target)}
+
+
+def candidate_fields() -> list[pa.Field]:
+    """Return the columns that say of each candidate of a long table how probable it is to be true."""
+    return [pa.field("probability", pa.float64()), pa.field("chosen", pa.bool_())]
+
+
+def candidate_columns(found: Identification, sets: CandidateSets, source: LongTable) -> dict[str, pa.Array]:
+    """Return these columns for all lines of a long table, empty for lines without a candidate."""
+    probability, chosen = np.full(source.lines.rows, np.nan), np.zeros(source.lines.rows, dtype=bool)
+    probability[source.line] = found.probabilities
+    chosen[source.line[sets.offsets[:-1] + found.index]] = True
+    bare = np.ones(source.lines.rows, dtype=bool)
+    bare[source.line] = False
+    return {"probability": pa.array(probability, mask=bare), "chosen": pa.array(chosen, mask=bare)}
 
 
 class MostDoubtful:

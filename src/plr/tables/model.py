@@ -14,21 +14,31 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr._parameters import check_integer, check_number
-from plr.columns.candidates import read_sets
+from plr.candidates import CandidateSets
+from plr.columns.candidates import SetColumns
 from plr.columns.features import Features
-from plr.errors import NotFittedError, ParameterError, unknown_name
+from plr.errors import DataError, NotFittedError, ParameterError, unknown_name
 from plr.front_end import PYTHON, FrontEnd, warn
+from plr.identification import Identification
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
 from plr.sources.folder import open_source
 from plr.sources.recipe import read_recipe
-from plr.sources.source import Batch, Source
+from plr.sources.source import Batch, Source, TableSource
 from plr.tables.evaluation import evaluate
 from plr.tables.fit_table import FitSummary, fit_table
-from plr.tables.identification_columns import MostDoubtful, count_doubt, identification_columns, identification_fields
-from plr.tables.output import Done, TableOutput, what_is_read
+from plr.tables.identification_columns import (
+    MostDoubtful,
+    candidate_columns,
+    candidate_fields,
+    count_doubt,
+    identification_columns,
+    identification_fields,
+)
+from plr.tables.long_table import LongTable, one_line_per_row
+from plr.tables.output import Done, NewColumns, TableOutput, what_is_read
 from plr.tables.roles import named_columns, only_one_role
-from plr.tables.row_digests import table_digest
+from plr.tables.row_digests import SeenRows, table_digest
 from plr.tables.row_reader import RowReader, no_candidates, place_in
 
 if TYPE_CHECKING:
@@ -64,6 +74,14 @@ class TableModel:
         The columns of candidates, and all columns that are no features.
     truth : str or None
         The column of true labels, where there was one.
+    row : str or None
+        The column of row ids, where the table had one line per candidate.
+    candidate_features : tuple of str
+        The columns that describe each candidate.
+    record : str or None
+        The column that says which record each candidate is.
+    prior_is : str
+        What the numbers of the prior are.
     description : dict
         What the model file says about the table, as plain values.
     page : dict or None
@@ -75,6 +93,10 @@ class TableModel:
     -----
     A table is a path to a file (CSV, Parquet, Feather, JSON Lines; the ending says which) or to a folder of Parquet
     files, which need not fit in memory; or a frame of pandas or Polars, a table of Arrow's, or a dictionary of columns.
+
+    It has one line per row, with all candidates in it; or, where ``row`` names a column of row ids, one line per
+    candidate, as a join gives it. A model that was fitted to such a long table takes others like it: results have one
+    entry per row, in the order in which row ids appear.
 
     Examples
     --------
@@ -110,6 +132,10 @@ class TableModel:
         self.target: tuple[str, ...] = ()
         self.aside: tuple[str, ...] = ()
         self.truth: str | None = None
+        self.row: str | None = None
+        self.candidate_features: tuple[str, ...] = ()
+        self.record: str | None = None
+        self.prior_is = "share"
         self.description: dict[str, Any] = {}
         self.path: Path | None = None
         self.page: dict[str, Any] | None = None
@@ -147,8 +173,14 @@ class TableModel:
         ignore: Columns = None,
         truth: str | None = None,
         prior: Columns = None,
+        prior_is: str = "share",
         weights: str | None = None,
         groups: str | None = None,
+        row: str | None = None,
+        candidate_features: Columns = None,
+        record: str | None = None,
+        one_to_one: bool | None = None,
+        known: Any = None,
         drop_empty: bool = False,
         intervals: bool = True,
         identify: bool = False,
@@ -174,8 +206,23 @@ class TableModel:
             The column of true labels, if there is one; it is left out of the features.
         prior : str or sequence of str, optional
             The columns that say how likely each candidate is, in the form of the target.
+        prior_is : str, default="share"
+            What these numbers are, as of `plr.CandidateSets`.
         weights, groups : str, optional
             The columns of sample weights, and of groups whose rows stay together where folds are made.
+        row : str, optional
+            The column of row ids, where the table has one line per candidate; ``target`` then is the column of
+            candidate values. The lines of a row may be anywhere, and must agree in what is no column of candidates.
+        candidate_features : str or sequence of str, optional
+            The columns that describe each candidate, such as a match score, in the form of the target.
+        record : str, optional
+            The column that says which record each candidate is, in the form of the target.
+        one_to_one : bool, optional
+            Sets the parameter of the regressor: whether no two rows can have the same record as their truth.
+        known : str, path or frame, optional
+            The true labels of rows that somebody looked up: a column of the table, empty elsewhere; or a table with
+            ``value`` and the row id, or as ``row`` the number of the row from 0. It may have ``record``, ``answer`` and
+            ``probability``, as of `PartialLabelRegressor.fit`.
         drop_empty : bool, default=False
             Leave out rows without a candidate; otherwise they are an error.
         intervals : bool, default=True
@@ -205,10 +252,13 @@ class TableModel:
         self
         """
         asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights}
+        asked |= {"groups": groups, "row": row, "candidate_features": candidate_features, "record": record}
+        if one_to_one is not None:
+            self.regressor.set_params(one_to_one=one_to_one)
         fitted = fit_table(
             self.regressor,
             data,
-            {**asked, "groups": groups},
+            asked,
             drop_empty=drop_empty,
             intervals=intervals,
             identify=identify,
@@ -218,6 +268,8 @@ class TableModel:
             inspect=check,
             save=None if save is None else lambda found: save(self._take(found, options)),
             front=front,
+            known=known,
+            prior_is=prior_is,
         )
         return self._take(fitted, options)
 
@@ -225,6 +277,8 @@ class TableModel:
         roles = fitted.roles
         self.features, self.target, self.aside = fitted.features, tuple(roles.target), tuple(roles.aside)
         self.truth = roles.truth[0] if roles.truth else None
+        self.row, self.record = roles.sets.row, roles.sets.record
+        self.candidate_features, self.prior_is = tuple(roles.candidate_features), roles.prior_is
         self.description = {**fitted.describe(), "options": dict(options or {})}
         self.path, self.page, self.summary, self._token = None, None, fitted, secrets.token_hex(16)
         return self
@@ -240,12 +294,13 @@ class TableModel:
         Returns
         -------
         ndarray of shape (n,)
+            Of a long table, one for each row id, in the order in which they appear.
         """
         return self._map(data, self.regressor.predict)
 
     def _map(self, data: Any, function: Callable[[Any], Floats]) -> Floats:
-        source = open_source(data)
-        reader = RowReader(self._fitted(), source)
+        source = self._fitted().one_line_per_row(open_source(data))
+        reader = RowReader(self, source)
         parts = [function(reader.read_batch(batch)) for batch in source.batches()]
         reader.tell(PYTHON)
         return np.concatenate(parts)
@@ -267,7 +322,16 @@ class TableModel:
         self._check_intervals(PYTHON)
         return self._map(data, lambda X: self.regressor.predict_interval(X, coverage, method))
 
-    def identify(self, data: Any = None, *, target: Columns = None, prior: Columns = None) -> pa.Table:
+    def identify(
+        self,
+        data: Any = None,
+        *,
+        target: Columns = None,
+        prior: Columns = None,
+        row: str | None = None,
+        record: str | None = None,
+        all_candidates: bool = False,
+    ) -> pa.Table:
         """Say which candidate of each row is the true one, and how sure that is.
 
         Parameters
@@ -275,26 +339,38 @@ class TableModel:
         data : path, frame or Source, optional
             With candidates, and the columns of the training table. Without it, the rows of training, each assessed by
             models that have not seen it.
-        target, prior : str or sequence of str, optional
-            The columns of candidates, and of how likely each is; as in training, unless given.
+        target, prior, row, record : str or sequence of str, optional
+            The columns of candidates, of how likely each is, of row ids and of records; as in training, unless given.
+        all_candidates : bool, default=False
+            Return one line for each candidate of a long table, in its order, in place of one for each row.
 
         Returns
         -------
         pyarrow.Table
             One row for each: ``value``, ``probability`` and ``index`` (counted from 0) of the likeliest candidate, and
             ``source``, the column it came from, where each candidate has a column of its own. Empty cells where there
-            is no candidate.
+            is no candidate. Of a long table, the row id comes first, and ``record`` last where there are records.
+            With ``all_candidates``, the row id, the ``probability`` of each candidate, and whether it is ``chosen``.
         """
         if data is None:
             trained = self._training_rows()
             assert trained.sets is not None
-            found = self.regressor.identify()
-            return pa.table(identification_columns(found, trained.sets, self.target, trained.source.rows))
-        source = open_source(data)
-        columns = _Identifying(self._fitted(), source, target, prior, PYTHON)
-        found = pa.concat_tables(pa.table(columns(batch)[0]) for batch in source.batches())
+            identified, sets, source = self.regressor.identify(), trained.sets, trained.source
+            if all_candidates:
+                found = pa.table(candidate_columns(identified, sets, _long(source)))
+            else:
+                found = pa.table(identification_columns(identified, sets, self.target, source.rows))
+            return _keyed(found, source, identified, sets, all_candidates)
+        columns = _Identifying(
+            self._fitted(),
+            open_source(data),
+            {"target": target, "prior": prior, "row": row, "record": record},
+            PYTHON,
+            all_candidates=all_candidates,
+        )
+        found = pa.concat_tables(pa.table(columns(batch)[0]) for batch in columns.source.batches())
         columns.reader.tell(PYTHON)
-        return found
+        return _keyed(found, columns.source, columns.found, columns.sets, all_candidates)
 
     def evaluate(
         self,
@@ -303,6 +379,8 @@ class TableModel:
         *,
         target: Columns = None,
         prior: Columns = None,
+        row: str | None = None,
+        record: str | None = None,
         interval: float = 0.9,
         front: FrontEnd = PYTHON,
     ) -> dict[str, Any]:
@@ -313,7 +391,7 @@ class TableModel:
         data : path, frame or Source
         truth : str, optional
             The column of true labels, as in training unless given; rows where it is empty are left out.
-        target, prior : str or sequence of str, optional
+        target, prior, row, record : str or sequence of str, optional
             As of `identify`.
         interval : float, default=0.9
             Share of true labels that intervals are to hold.
@@ -325,7 +403,7 @@ class TableModel:
             Plain values: ``rmse``, ``mae``, ``r2`` and more. Training rows are scored by models that have not seen
             them, where such are known, and counted in ``rows_trained_on``.
         """
-        asked = {"truth": truth, "target": target, "prior": prior}
+        asked = {"truth": truth, "target": target, "prior": prior, "row": row, "record": record}
         return evaluate(self._fitted(), open_source(data), asked, interval, front)
 
     def save(
@@ -387,7 +465,7 @@ class TableModel:
         if interval is not None:
             check_number("interval", interval, low=0, open_low=True, below=1)
             self._check_intervals(front)
-        source = open_source(data)
+        source = self._fitted().one_line_per_row(open_source(data), front=front)
         names = [prefix + name for name in ("prediction", *(("lower", "upper") if interval is not None else ()))]
         fields = [pa.field(name, pa.float64()) for name in names]
         made = self._made("predict", source, {"interval": interval, "guaranteed": guaranteed, "prefix": prefix})
@@ -402,7 +480,10 @@ class TableModel:
                 made += list(self.regressor.predict_interval(X, interval, method=method).T)
             return dict(zip(names, made, strict=True)), {}
 
-        done = (output.collect if cells and out is None else output.map)("Predicting", columns)
+        if cells and out is None:
+            done = output.collect("Predicting", columns, _keys(source))
+        else:
+            done = output.map("Predicting", columns)
         if done.files_skipped < done.files:
             reader.tell(front)
         return done
@@ -414,6 +495,9 @@ class TableModel:
         *,
         target: Columns = None,
         prior: Columns = None,
+        row: str | None = None,
+        record: str | None = None,
+        all_candidates: bool = False,
         doubtful: int | None = None,
         prefix: str = "",
         cells: bool = False,
@@ -421,9 +505,12 @@ class TableModel:
     ) -> Done:
         """Write a table with the likeliest candidate of each row beside its columns, as `identify` finds it.
 
+        Of a long table, the line of the likeliest candidate is written for each row; with ``all_candidates``, all lines
+        with the probability of each.
+
         Parameters
         ----------
-        data, target, prior
+        data, target, prior, row, record, all_candidates
             As of `identify`.
         out, prefix, cells, front
             As of `write_predictions`.
@@ -431,24 +518,65 @@ class TableModel:
             Write only this many rows, the most doubtful first, each with its number.
         """
         if data is None:
-            if doubtful is not None or cells or target is not None or prior is not None:
-                raise ParameterError("doubtful, cells, target and prior are for rows that are given; leave them out.")
-            found = self.identify()
-            output = open_identified(self._training_rows().source, out, self.target, prefix, front=front)
-            new = {prefix + name: found[name].combine_chunks() for name in found.column_names}
-            return output.map("Writing", lambda _: (new, {}))
-        source = open_source(data)
+            asked = (target, prior, row, record, doubtful)
+            if cells or all_candidates or any(option is not None for option in asked):
+                raise ParameterError(
+                    "doubtful, cells, target and prior, as row, record and all_candidates, are for rows that are "
+                    "given; leave them out."
+                )
+            trained = self._training_rows()
+            assert trained.sets is not None
+            identified, source = self.regressor.identify(), trained.source
+            new = identification_columns(identified, trained.sets, self.target, source.rows)
+            source = _chosen_lines(source, identified, trained.sets)
+            output = open_identified(source, out, self.target, prefix, front=front)
+            return output.map("Writing", lambda _: ({prefix + name: cells for name, cells in new.items()}, {}))
         numbered = doubtful is not None
         if doubtful is not None:
             check_integer("doubtful", doubtful, low=1)
-        columns = _Identifying(self._fitted(), source, target, prior, front, prefix, numbered)
-        made = self._made("identify", source, {"target": columns.target, "prior": columns.prior, "prefix": prefix})
-        collected = cells and out is None
+            if all_candidates:
+                raise ParameterError(
+                    f"{front.option('doubtful')} is about rows, and {front.option('all_candidates')} about candidates; "
+                    "leave one of them out."
+                )
+        columns = _Identifying(
+            self._fitted(),
+            open_source(data),
+            {"target": target, "prior": prior, "row": row, "record": record},
+            front,
+            prefix,
+            numbered,
+            all_candidates,
+        )
+        source = columns.source
+        rows = source.rows
+        collected, keys = cells and out is None, _keys(source)
+        fields = candidate_fields() if all_candidates else None
+        make: NewColumns = columns
+        if isinstance(source, LongTable):
+            # A row has an id in place of a number. What will not do is refused before any work is done.
+            numbered = False
+            open_identified(
+                source.lines, out, columns.target, prefix, written=not collected, front=front, fields=fields
+            )
+            new, counts = columns(next(source.batches()))
+            source = source.lines if all_candidates else _chosen_lines(source, columns.found, columns.sets)
+            make = lambda _: (new, counts)  # noqa: E731
+        asked_for = {"target": columns.target, "prior": columns.prior, "prefix": prefix}
+        made = self._made("identify", source, asked_for)
         output = open_identified(
-            source, out, columns.target, prefix, made, written=not collected, numbered=numbered, front=front
+            source,
+            out,
+            columns.target,
+            prefix,
+            made,
+            written=not collected,
+            numbered=numbered,
+            front=front,
+            fields=fields,
         )
         if doubtful is None:
-            done = (output.collect if collected else output.map)("Identifying", columns)
+            done = output.collect("Identifying", make, keys) if collected else output.map("Identifying", make)
         else:
             if output.is_folder:
                 raise ParameterError(
@@ -456,19 +584,19 @@ class TableModel:
                     f"{out}.parquet."
                 )
             chosen = MostDoubtful(doubtful, prefix + "probability")
-            counts = output.scan("Identifying", columns, chosen.add)
+            counts = dict(output.scan("Identifying", make, chosen.add))
             table = output.schema.empty_table() if chosen.rows is None else chosen.rows
             names = [added.name for added in output.fields]
-            shown = {name: table[name].to_pylist() for name in names} if collected else {}
+            shown = {name: table[name].to_pylist() for name in (*keys, *names)} if collected else {}
             done = Done(source, output.out, table.num_rows, names, len(source.files), counts=counts, cells=shown)
         without = int(done.counts.get("without", 0))
-        if without == source.rows:
+        if without == rows:
             raise no_candidates(source, columns.target)
         if without:
             front.note(
-                f"{without:,} of {source.rows:,} rows have no candidate and get no answer."
+                f"{without:,} of {rows:,} rows have no candidate and get no answer."
                 if source.in_batches
-                else f"{without} of {source.rows} rows have no candidate and get no answer."
+                else f"{without} of {rows} rows have no candidate and get no answer."
             )
         if done.files_skipped < done.files:
             columns.reader.tell(front)
@@ -533,6 +661,88 @@ class TableModel:
             )
         return list(self.target)
 
+    def set_columns(self, source: Source, asked: Mapping[str, Columns], front: FrontEnd = PYTHON) -> SetColumns:
+        """Return the columns that hold the candidate sets of a table: those asked for, or those of training.
+
+        Parameters
+        ----------
+        source : Source
+        asked : mapping
+            Any of ``target``, ``prior``, ``row`` and ``record``.
+        front : FrontEnd
+        """
+        target = self.target_columns(source, asked.get("target"))
+        prior = self.prior_columns(source, asked.get("prior"), asked.get("target"), front)
+        learned, names = self.regressor.prior_, source.schema.names
+        needed = [] if learned is None else [*learned.columns.numbers, *learned.columns.levels]
+        absent = [name for name in needed if name not in names]
+        if absent:
+            raise DataError(
+                f"{source} lacks {', '.join(map(repr, absent))}: what describes each candidate, which the model has "
+                "learned to go by; add "
+                f"{'it' if len(absent) == 1 else 'them'} to the table.",
+                column=absent[0],
+                source=source.path,
+            )
+        record = self._column(source, asked.get("record"), "record", self.record)
+        if record is None and learned is not None and learned.held:
+            raise DataError(
+                f"{source} lacks {self.record!r}, which says which record each candidate is: the model was fitted with "
+                f"{front.option('one_to_one', True)}; name the column with {{parameter}}.",
+                parameter="record",
+            )
+        row = self._column(source, asked.get("row"), "row", self.row)
+        if row is None and self.row is not None:
+            raise ParameterError(
+                f"{source} lacks {self.row!r}, which said in training which row each line belongs to; name the column "
+                "with {parameter}.",
+                parameter="row",
+            )
+        return SetColumns(tuple(target), tuple(prior), tuple(needed), record, row, self.prior_is)
+
+    def one_line_per_row(
+        self,
+        source: Source,
+        columns: SetColumns | None = None,
+        more: Sequence[str] = (),
+        row: Columns = None,
+        front: FrontEnd = PYTHON,
+    ) -> Source:
+        """Return a source with one line per row: itself, or the rows of a long table.
+
+        Parameters
+        ----------
+        source : Source
+        columns : SetColumns, optional
+            The columns of candidates; without them, the rows alone are read.
+        more : sequence of str
+            Columns beside the features that belong to the row.
+        row : str, optional
+            The column of row ids where there are no ``columns``; as in training, unless given.
+        front : FrontEnd
+        """
+        if columns is None:
+            record = [] if self.record is None else [self.record]
+            aside = (*self.target, *self.candidate_features, *record, *self._trained_prior(source))
+            columns = SetColumns((), features=aside, row=self._column(source, row, "row", self.row))
+        used = () if self.features is None else self.features.used
+        return one_line_per_row(source, columns, {*(column.name for column in used), *more}, front)
+
+    def _column(self, source: Source, asked: Columns, role: str, trained: str | None) -> str | None:
+        """Return the one column of a role: the one asked for, or that of training where the table has it."""
+        named = named_columns(role, asked, source)
+        if len(named) > 1:
+            raise ParameterError(f"{{parameter}} takes one column, not {len(named)}.", parameter=role)
+        return named[0] if named else trained if trained in source.schema.names else None
+
+    def _trained_prior(self, source: Source) -> list[str]:
+        """Return the columns of the prior in training, as far as a table has them."""
+        roles = self.description.get("roles")
+        trained = str(roles.get("prior") or "") if isinstance(roles, dict) else ""
+        names = source.schema.names
+        known = [trained] if trained in names else [name.strip() for name in trained.split(",")]
+        return [name for name in known if name in names]
+
     def was_fitted_to_files(self, source: Source) -> bool:
         """Return whether these are the very files of training, where they were read in batches."""
         fingerprint = source.fingerprint()
@@ -581,35 +791,101 @@ class _Identifying:
         self,
         model: TableModel,
         source: Source,
-        target: Columns,
-        prior: Columns,
+        asked: Mapping[str, Columns],
         front: FrontEnd,
         prefix: str = "",
         numbered: bool = False,
+        all_candidates: bool = False,
     ) -> None:
-        self.target = model.target_columns(source, target)
-        self.prior = model.prior_columns(source, prior, target, front)
-        self.reader = RowReader(model, source, [*self.target, *self.prior])
+        columns = model.set_columns(source, asked, front)
+        self.columns, self.target, self.prior = columns, list(columns.target), list(columns.prior)
+        self.source = model.one_line_per_row(source, columns, front=front)
+        if all_candidates:
+            _long(self.source, front)
+        self.reader = RowReader(model, self.source, columns.names)
         self.seen = False
-        self._model, self._source, self._prefix, self._numbered = model, source, prefix, numbered
+        self.found: Identification | None = None
+        self.sets: CandidateSets | None = None
+        self._model, self._prefix, self._all = model, prefix, all_candidates
+        self._numbered = numbered and columns.row is None
+        learned, regressor = model.regressor.prior_, model.regressor
+        held = learned is not None and learned.held and regressor._row_digests is not None
+        self._trained = SeenRows(regressor) if held else None
 
     def __call__(self, batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
-        table, place, rows = batch.table, place_in(self._source, batch.first), batch.table.num_rows
-        sets = read_sets(table, self.target, self._source, batch.first, self.prior)
+        source, table, place, rows = self.source, batch.table, place_in(self.source, batch.first), batch.table.num_rows
+        sets = self.columns.read(table, source, batch.first)
         counts: dict[str, float] = {"without": rows - len(sets)}
         found = None
         if len(sets):
             if sets.kept is not None:
-                table, place = table.take(pa.array(sets.kept)), place_in(self._source, batch.first + sets.kept)
+                table, place = table.take(pa.array(sets.kept)), place_in(source, batch.first + sets.kept)
             X = self.reader.read(table, place)
-            found = self._model.regressor.identify(X, sets)
+            # Rows of training, given again, have their records themselves.
+            trained = None if self._trained is None else self._trained.find(X, sets) >= 0
+            found = self._model.regressor._identify_rows(X, sets, trained=trained)
             counts |= count_doubt(found, sets)
-            self.seen = rows == self._source.rows and self._model.was_fitted_to(X, sets)
-        elif rows == self._source.rows:
-            raise no_candidates(self._source, self.target)
+            self.seen = rows == source.rows and self._model.was_fitted_to(X, sets)
+        elif rows == source.rows:
+            raise no_candidates(source, self.target)
+        self.found, self.sets = found, sets
         new: dict[str, Any] = {"row": np.arange(batch.first, batch.first + rows)} if self._numbered else {}
-        new |= identification_columns(found, sets, self.target, rows)
+        if self._all:
+            assert found is not None
+            new |= candidate_columns(found, sets, _long(source))
+        else:
+            new |= identification_columns(found, sets, self.target, rows)
         return {self._prefix + name: values for name, values in new.items()}, counts
+
+
+def _keys(source: Source) -> tuple[str, ...]:
+    """Return the column that names the rows of a long table, if it is one."""
+    return (source.row,) if isinstance(source, LongTable) else ()
+
+
+def _long(source: Source, front: FrontEnd = PYTHON) -> LongTable:
+    if not isinstance(source, LongTable):
+        raise ParameterError(
+            f"{{parameter}} is for tables with one line per candidate; name their row ids with {front.option('row')}.",
+            parameter="all_candidates",
+        )
+    return source
+
+
+def _chosen_lines(source: Source, found: Identification | None, sets: CandidateSets | None) -> Source:
+    """Return the lines of the likeliest candidates of a long table; other tables as they are."""
+    if not isinstance(source, LongTable):
+        return source
+    assert found is not None
+    assert sets is not None
+    return source.chosen_lines(np.arange(len(sets)) if sets.kept is None else sets.kept, found.index)
+
+
+def _keyed(
+    found: pa.Table,
+    source: Source,
+    identified: Identification | None,
+    sets: CandidateSets | None,
+    all_candidates: bool,
+) -> pa.Table:
+    """Return what was found about the rows of a long table with their ids, and the records of the answers."""
+    if not isinstance(source, LongTable):
+        return found
+    lines = source.lines.table
+    ids = lines[source.row]
+    names = [name for name in found.column_names if name != source.row]
+    if all_candidates:
+        return pa.table({source.row: ids, **{name: found[name] for name in names}})
+    chosen = _chosen_lines(source, identified, sets)
+    assert isinstance(chosen, TableSource)
+    keyed = {source.row: chosen.table[source.row], **{name: found[name] for name in names}}
+    if sets is not None and sets.record is not None:
+        assert identified is not None
+        records = np.full(source.rows, None, dtype=object)
+        kept = np.arange(len(sets)) if sets.kept is None else sets.kept
+        records[kept] = sets.record[sets.offsets[:-1] + identified.index]
+        keyed["record"] = pa.array([text or None for text in records], pa.string())
+    return pa.table(keyed)
 
 
 def open_identified(
@@ -622,9 +898,12 @@ def open_identified(
     written: bool = True,
     numbered: bool = False,
     front: FrontEnd = PYTHON,
+    fields: Sequence[pa.Field] | None = None,
 ) -> TableOutput:
     """Open the output of `TableModel.write_identified`, or refuse it."""
-    fields = [*([pa.field("row", pa.int64())] if numbered else []), *identification_fields(target)]
+    source = source.lines if isinstance(source, LongTable) else source
+    if fields is None:
+        fields = [*([pa.field("row", pa.int64())] if numbered else []), *identification_fields(target)]
     fields = [added.with_name(prefix + added.name) for added in fields]
     return TableOutput(source, out, fields, made or {}, written=written, front=front)
 
@@ -636,7 +915,10 @@ def restore(regressor: PartialLabelRegressor, extra: Mapping[str, Any], path: Pa
     model.page = extra["page"] if isinstance(extra.get("page"), dict) else None
     model.features = Features.from_dict(written.get("features"))
     model.target, model.aside = _texts(written.get("target")), _texts(written.get("aside"))
-    model.truth = written.get("truth") if isinstance(written.get("truth"), str) else None
+    for name in ("truth", "row", "record"):
+        setattr(model, name, written.get(name) if isinstance(written.get(name), str) else None)
+    model.candidate_features = _texts(written.get("candidate_features"))
+    model.prior_is = written["prior_is"] if isinstance(written.get("prior_is"), str) else "share"
     return model
 
 

@@ -167,8 +167,8 @@ class TableOutput:
 
         return self.write(what, made_of(self.source, make))
 
-    def collect(self, what: str, columns: NewColumns) -> Done:
-        """Make the new columns of all batches, and return their cells."""
+    def collect(self, what: str, columns: NewColumns, keys: Sequence[str] = ()) -> Done:
+        """Make the new columns of all batches, and return their cells, after those of columns that name the rows."""
         rows, names = self.source.rows, [added.name for added in self.fields]
         if rows > _MOST_COLLECTED:
             raise ParameterError(
@@ -177,7 +177,7 @@ class TableOutput:
                 parameter="out",
             )
         tables: list[pa.Table] = []
-        counts = self.scan(what, columns, lambda table: tables.append(table.select(names)))
+        counts = self.scan(what, columns, lambda table: tables.append(table.select([*keys, *names])))
         cells = pa.concat_tables(tables).to_pydict()
         return Done(self.source, None, rows, names, len(self.source.files), counts=counts, cells=cells)
 

@@ -8,18 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from plr.columns.candidates import read_candidates
+from plr.columns.candidates import SetColumns, read_candidates
 from plr.errors import ParameterError, PlrError, unknown_name
 from plr.front_end import PYTHON, FrontEnd, warn
 from plr.sources.recipe import read_recipe
 from plr.sources.source import Source
 
-__all__ = ["Asked", "Roles", "named_columns", "only_one_role", "read_roles"]
+__all__ = ["Asked", "Roles", "named_columns", "only_one_role", "read_roles", "warn_of_truths"]
 
 Asked = Mapping[str, str | Sequence[str] | None]
 """Columns by role, as the user named them."""
 
-_ROLES = ("target", "ignore", "truth", "prior", "weights", "groups")
+_ROLES = (
+    "target",
+    "ignore",
+    "truth",
+    "prior",
+    "weights",
+    "groups",
+    "row",
+    "candidate_features",
+    "record",
+    "known",
+)
 # A column that equals a candidate in so many of the first rows, if there are some, looks like the true label.
 _LOOKED_AT, _LEAST_ROWS, _NEARLY_ALL = 5_000, 5, 0.95
 
@@ -34,6 +45,19 @@ class Roles:
     prior: list[str]
     weights: list[str]
     groups: list[str]
+    row: list[str]
+    candidate_features: list[str]
+    record: list[str]
+    known: list[str]
+    prior_is: str = "share"
+
+    @property
+    def sets(self) -> SetColumns:
+        """The columns that hold the candidate sets."""
+        record, row = (next(iter(names), None) for names in (self.record, self.row))
+        return SetColumns(
+            tuple(self.target), tuple(self.prior), tuple(self.candidate_features), record, row, self.prior_is
+        )
 
     @property
     def aside(self) -> list[str]:
@@ -70,36 +94,44 @@ def named_columns(parameter: str, named: str | Sequence[str] | None, source: Sou
     return list(named)
 
 
-def only_one_role(name: str | None, role: str, target: Sequence[str], front: FrontEnd) -> None:
-    """Refuse a column of candidates that is named as something else as well."""
-    if name in target:
+def only_one_role(name: str | None, role: str, others: Sequence[str], front: FrontEnd, other: str = "target") -> None:
+    """Refuse a column that is named as something else as well."""
+    if name in others:
         raise ParameterError(
-            f"The column {name!r} is named by {front.option('target')} and by {front.option(role)}; it can be only one."
+            f"The column {name!r} is named by {front.option(other)} and by {front.option(role)}; it can be only one."
         )
 
 
-def read_roles(table: pa.Table, source: Source, asked: Asked, front: FrontEnd = PYTHON) -> Roles:
+def read_roles(source: Source, asked: Asked, front: FrontEnd = PYTHON, prior_is: str = "share") -> Roles:
     """Return which columns are what; a recipe that came with the table names the truth without being asked.
 
     Parameters
     ----------
-    table : pyarrow.Table
-        Rows of the source, all or some.
     source : Source
     asked : mapping of str to str or sequence of str
         Columns by role.
     front : FrontEnd
+    prior_is : str
+        What the numbers of the prior are.
     """
-    roles = Roles(*(named_columns(role, asked.get(role), source) for role in _ROLES))
-    for role in ("truth", "weights", "groups"):
+    roles = Roles(**{role: named_columns(role, asked.get(role), source) for role in _ROLES}, prior_is=prior_is)
+    for role in ("truth", "weights", "groups", "row", "record", "known"):
         if len(getattr(roles, role)) > 1:
             raise ParameterError(f"{{parameter}} takes one column, not {len(getattr(roles, role))}.", parameter=role)
-    kept = (read_recipe(table.schema, source) or {}).get("truth_column")
-    if not roles.truth and isinstance(kept, str) and kept in table.column_names:
+    kept = (read_recipe(source.schema, source) or {}).get("truth_column")
+    if not roles.truth and isinstance(kept, str) and kept in source.schema.names:
         roles.truth.append(kept)
     for role in _ROLES[1:]:
         for name in getattr(roles, role):
             only_one_role(name, role, roles.target, front)
+    for name in roles.row:
+        for role in ("prior", "candidate_features", "record", "known", "truth"):
+            only_one_role(name, role, getattr(roles, role), front, "row")
+    return roles
+
+
+def warn_of_truths(table: pa.Table, roles: Roles, front: FrontEnd = PYTHON) -> None:
+    """Warn of features that look like the true label, given rows of the table, all or some."""
     for field in table.schema:
         is_number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
         if is_number and field.name not in roles.aside and _is_a_candidate(table, field.name, roles.target):
@@ -108,7 +140,6 @@ def read_roles(table: pa.Table, source: Source, asked: Asked, front: FrontEnd = 
                 f"The column {field.name!r} equals one of the candidates in nearly every row that has it. If it is the "
                 f"true label, say {instead}: as a feature it gives the answer away."
             )
-    return roles
 
 
 def _is_a_candidate(table: pa.Table, name: str, target: list[str]) -> bool:

@@ -104,25 +104,22 @@ class SeenRows:
         found[bare] = self._known[0].find(features[bare])
         return found
 
-    def predict(
-        self, X: pa.Table, sets: CandidateSets | None, prediction: Floats, scale: Floats | None
-    ) -> tuple[Floats, Floats | None, int]:
-        """Return predictions and noise scales, those of training rows out of fold where known, and how many these are.
+    def predict(self, trained: Rows, prediction: Floats, scale: Floats | None) -> tuple[Floats, Floats | None]:
+        """Return predictions and noise scales, those of training rows out of fold where known.
 
         Parameters
         ----------
-        X, sets
+        trained : ndarray of int
             As of `find`.
         prediction, scale : ndarray
             What the model itself says about the rows.
         """
-        trained = self.find(X, sets)
         known = trained >= 0
         if self.prediction is not None:
             prediction = np.where(known, self.prediction[trained], prediction)
         if self.scale is not None and scale is not None:
             scale = np.where(known, self.scale[trained], scale)
-        return prediction, scale, int(known.sum())
+        return prediction, scale
 
 
 class _Multiset:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from plr.columns.candidates import read_sets
+from plr.columns.candidates import SetColumns
 from plr.columns.features import Features, check_present
 from plr.columns.kinds import Column, Mended
-from plr.columns.targets import read_target
+from plr.columns.targets import read_some_targets
 from plr.errors import DataError, EmptySetError, FeatureError
 from plr.front_end import PYTHON, FrontEnd, listed, warn
 from plr.learners import Module
@@ -61,39 +61,34 @@ def no_candidates(source: Source, columns: Sequence[str]) -> EmptySetError:
 
 def take_with_candidates(
     table: pa.Table,
-    columns: Sequence[str],
+    columns: SetColumns,
     source: Source,
     numbers: NDArray[np.int64] | int,
-    prior: Sequence[str] = (),
     *,
     drop_empty: bool,
     front: FrontEnd = PYTHON,
 ) -> tuple[pa.Table, CandidateSets, Place]:
     """Return the rows that have candidates, their sets, and what says where each is; others raise or are reported."""
-    sets, place = read_sets(table, columns, source, numbers, prior), place_in(source, numbers)
+    sets, place = columns.read(table, source, numbers), place_in(source, numbers)
     kept = sets.kept
     if kept is None:
         return table, sets, place
     if len(sets) == 0:
-        raise no_candidates(source, columns)
+        raise no_candidates(source, columns.target)
     if not drop_empty:
         without = np.setdiff1d(np.arange(table.num_rows), kept)
         raise EmptySetError(
             f"{source}: {len(without)} of {table.num_rows} rows have no candidate in "
-            f"{', '.join(map(repr, columns))}, the first in {place(int(without[0]))}; fill them in, or leave them out "
-            f"with {front.option('drop_empty', True)}."
+            f"{', '.join(map(repr, columns.target))}, the first in {place(int(without[0]))}; fill them in, or leave "
+            f"them out with {front.option('drop_empty', True)}."
         )
     front.note(f"Left out: {table.num_rows - len(sets)} of {table.num_rows} rows, which have no candidate.")
     return table.take(pa.array(kept)), sets, lambda row: place(int(kept[row]))
 
 
-def read_some_truths(table: pa.Table, name: str, source: Source) -> NDArray[np.float64]:
+def read_some_truths(table: pa.Table, name: str, source: Source, parameter: str = "truth") -> NDArray[np.float64]:
     """Return the true labels of a table, NaN where there is none."""
-    there = np.flatnonzero(table[name].is_valid())
-    found = np.full(table.num_rows, np.nan)
-    if there.size:
-        found[there] = read_target(table.take(pa.array(there)), name, source, place_in(source, there), "truth")
-    return found
+    return read_some_targets(table, name, source, source.place, parameter)
 
 
 class RowReader:

@@ -1,0 +1,181 @@
+"""Labels of checked rows: from a column of the table, or from a file that names rows and what they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from plr.candidates import CandidateSets
+from plr.candidates.known import CANNOT_TELL, NONE_OF_THESE, CheckedRows, read_known
+from plr.columns.kinds import plain
+from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError
+from plr.front_end import FrontEnd, warn
+from plr.sources.folder import open_source
+from plr.sources.source import Source, TableSource
+from plr.tables.long_table import LongTable, name_rows, row_keys
+from plr.tables.row_reader import read_some_truths
+
+__all__ = ["check_known", "describe_checked", "is_column", "known_labels", "located"]
+
+Floats = NDArray[np.float64]
+
+# Which row a line is about, in a file about a table that has no row ids: its number, the first being 0.
+_NUMBER = "row"
+# From so many known labels on, it is remarkable if most are none of the candidates.
+_MANY = 5
+
+
+def is_column(known: Any, source: Source) -> bool:
+    """Whether known labels are a column of the table itself; where they are neither that nor a file, complain."""
+    if isinstance(known, str) and known in source.schema.names:
+        return True
+    if isinstance(known, str | os.PathLike) and not Path(known).expanduser().exists():
+        raise DataNotFoundError(
+            f"{{parameter}} {known}: {source} has no such column, and there is no such file; name a column of true "
+            "labels, or a file with a row key and the column 'value'.",
+            parameter="known",
+        )
+    return False
+
+
+def known_labels(
+    known: Any, source: Source, table: pa.Table, kept: NDArray[np.int64] | None, front: FrontEnd
+) -> pa.Table:
+    """Return what is known of the rows that have candidates, as `PartialLabelRegressor.fit` takes it.
+
+    Parameters
+    ----------
+    known : str, path or frame
+        A column of the table; or a table with the row id (or the number of the row, from 0, as ``row``), ``value`` or
+        ``record``, and perhaps ``answer`` and ``probability``.
+    source : Source
+    table : pyarrow.Table
+        All rows of the source.
+    kept : ndarray of int, optional
+        The rows that have candidates, where not all have.
+    front : FrontEnd
+    """
+    rows = np.arange(table.num_rows) if kept is None else kept
+    if is_column(known, source):
+        value = read_some_truths(table, known, source, "known")
+        lost = int((~np.isnan(value)).sum() - (~np.isnan(value[rows])).sum())
+        if lost:
+            front.note(f"Left out: {lost} known labels in {known!r}, of rows without a candidate.")
+        return pa.table({"value": value[rows]})
+    given = open_source(known)
+    if not isinstance(given, TableSource):
+        raise ParameterError("{parameter} is a single table, not a folder.", parameter="known")
+    where = _rows_of(given, source, table.num_rows)
+    bare = np.setdiff1d(where, rows)
+    if bare.size:
+        line = int(np.flatnonzero(np.isin(where, bare))[0])
+        raise DataError(
+            f"{given}, {given.place(line)}: {source.place(int(where[line]))}, has no candidate in {source}, so nothing "
+            "can be learned from its label; remove the line.",
+            row=line,
+            source=given.path,
+        )
+    to = np.searchsorted(rows, where)
+    columns: dict[str, Any] = {"value": np.full(len(rows), np.nan)}
+    for name in ("value", "probability"):
+        if name in given.schema.names:
+            columns[name] = np.full(len(rows), np.nan)
+            columns[name][to] = read_some_truths(given.table, name, given, "known")
+    for name in ("record", "answer"):
+        if name in given.schema.names:
+            texts = np.full(len(rows), "", dtype=object)
+            texts[to] = row_keys(plain(given.table[name]).to_pylist())
+            columns[name] = texts.tolist()
+    wrong = [text for text in columns.get("answer", ()) if text not in ("", NONE_OF_THESE, CANNOT_TELL)]
+    if wrong:
+        raise DataError(
+            f"{given}: the column 'answer' has {wrong[0]!r}; it is {NONE_OF_THESE!r}, {CANNOT_TELL!r}, or empty where "
+            "the true label is given as 'value'.",
+            column="answer",
+            value=wrong[0],
+            source=given.path,
+        )
+    return pa.table(columns)
+
+
+def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64]:
+    """Return which row of the source each line of a file of known labels is about."""
+    long, key = isinstance(source, LongTable), getattr(source, "row", _NUMBER)
+    names = given.schema.names
+    needed = key if key not in names else None if {"value", "record"} & set(names) else "value"
+    if needed is not None:
+        what = "the row id" if long else "the number of the row, the first being 0"
+        raise DataError(
+            f"{given} lacks the column {needed!r}; known labels have {key!r}, {what}, and 'value', the true label, or "
+            "'record', which candidate it is.",
+            column=needed,
+            source=given.path,
+        )
+    places = {str(name): place for place, name in enumerate(name_rows(source, np.arange(count)))}
+    seen: dict[str, int] = {}
+    found = np.empty(given.rows, dtype=np.int64)
+    for line, name in enumerate(row_keys(plain(given.table[key]).to_pylist())):
+        if name not in places:
+            known = f"{source} has no such row" if long else f"rows are numbered from 0 to {count - 1}"
+            problem = f"{key} {name!r} is unknown: {known}; correct it, or remove the line."
+            if not name:
+                problem = f"the column {key!r} is empty; say which row it is."
+        elif name in seen:
+            problem = f"{key} {name} was given before, in {given.place(seen[name])}; give each row once."
+        else:
+            seen[name], found[line] = line, places[name]
+            continue
+        raise DataError(f"{given}, {given.place(line)}: {problem}", row=line, column=key, value=name, source=given.path)
+    return found
+
+
+def check_known(labels: pa.Table, sets: CandidateSets) -> CheckedRows | None:
+    """Read known labels; None where there are none."""
+    checked = read_known(labels, sets)
+    if checked is None:
+        warn("Nothing is known of any row that has candidates: the column of known labels is empty.")
+        return None
+    labelled = int(checked.labelled.sum())
+    lacking = labelled - int((checked.labelled & checked.found(sets)).sum())
+    if lacking >= _MANY and 2 * lacking > labelled:
+        warn(
+            f"{lacking} of {labelled} known labels are none of their row's candidates, which says that the truth was "
+            "missing there. If that is not so, look whether the labels belong to these rows, and are in the same unit."
+        )
+    return checked
+
+
+@contextmanager
+def located(source: Source, place: Callable[[int], str]) -> Iterator[None]:
+    """Let an error about a row's candidates say where that row is."""
+    try:
+        yield
+    except CandidateError as error:
+        if not isinstance(error.row, int):
+            raise
+        raise CandidateError(
+            f"{source}, {place(error.row)}: {error}", row=error.row, value=error.value, source=source.path
+        ) from error
+
+
+def describe_checked(checked: CheckedRows | None, sets: CandidateSets) -> dict[str, Any] | None:
+    """Return how many rows were checked and what was found, as plain values; None where none was."""
+    if checked is None:
+        return None
+    found = checked.found(sets)
+    looked_at = found | checked.missing | checked.undecided
+    return {
+        "rows": int(looked_at.sum()),
+        "found": int(found.sum()),
+        "found_among_several": int((found & (sets.sizes > 1)).sum()),
+        "missing": int(checked.missing.sum()),
+        "cannot_tell": int(checked.undecided.sum()),
+        "sampled": "random" if np.isnan(checked.probability[looked_at]).all() else "with known probabilities",
+    }

@@ -1,0 +1,159 @@
+"""Long tables at the command line: ``--row`` on every verb, checked rows, and mistakes that are named."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from plr.tables import write_table
+from support.tables import read_table
+
+ROWS = 80
+FIT = ("--row", "id", "--target", "price", "--candidate-features", "score", "--record", "record", "--truth", "truth")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Pairs of a join: the price of the right record depends on x, and the lines of a row are apart."""
+    folder = tmp_path_factory.mktemp("long")
+    random = np.random.default_rng(0)
+    x = np.round(random.uniform(0, 10, ROWS), 3)
+    truth = np.round(3 * x + 5, 2)
+    lines = []
+    for turn in range(3):
+        for row in random.permutation(ROWS):
+            right = turn == row % 3
+            price = truth[row] if right else np.round(random.uniform(0, 40), 2)
+            score = np.round(random.uniform(0.7, 1.0) if right else random.uniform(0, 0.9), 2)
+            record = int(row if right else ROWS + random.integers(1000) * ROWS + row)
+            checked = truth[row] if row < 15 else None
+            lines.append((f"{row:03}", x[row], record, price, score, truth[row], checked))
+    names = ["id", "x", "record", "price", "score", "truth", "checked"]
+    table = pa.table({name: list(cells) for name, cells in zip(names, zip(*lines, strict=True), strict=True)})
+    write_table(table, folder / "pairs.csv")
+    write_table(table.drop_columns(["truth", "checked"]), folder / "new.csv")
+    known = pa.table({"id": [f"{row:03}" for row in range(15)], "value": truth[:15], "note": [""] * 15})
+    write_table(known, folder / "known.csv")
+    return folder
+
+
+@pytest.fixture
+def model(run, folder):
+    if not (folder / "m.plr").exists():
+        run(
+            "fit", "pairs.csv", *FIT, "--known", "checked", "-o", "m.plr", "--learner", "linear",
+            "--identified", "chosen.csv",
+        )  # fmt: skip
+    return "m.plr"
+
+
+def row_ids(lines):
+    return list(dict.fromkeys(lines["id"].to_pylist()))
+
+
+def test_fit_says_what_the_checked_rows_taught(run, tmp_path):
+    out, _ = run(
+        "fit", "pairs.csv", *FIT, "--ignore", "checked", "--known", "known.csv", "-o", tmp_path / "m.plr",
+        "--learner", "linear", "--no-intervals",
+    )  # fmt: skip
+    assert f"a model of {ROWS} rows, 1 features" in out
+    assert "Checked rows: 15, taken for a random sample; 15 with the true candidate." in out
+    assert "What makes a candidate believable, learned from 15 checked rows:\n  a candidate with score" in out
+    assert "False labels do not seem to depend on the features." in out
+    out, _ = run(
+        "fit", "pairs.csv", *FIT, "--known", "checked", "-o", tmp_path / "m.plr", "--learner", "linear",
+        "--no-intervals", "--one-to-one", "--json",
+    )  # fmt: skip
+    done = json.loads(out)
+    assert (done["rows"], done["candidates"], done["checked"]["found"]) == (ROWS, 3 * ROWS, 15)
+    assert done["prior"]["false_labels_depend_on_features"] is False
+
+
+def test_the_model_needs_no_options_again(run, folder, model):
+    chosen = read_table(folder / "chosen.csv")
+    assert chosen.num_rows == ROWS
+    # Each line is that of the candidate which was chosen.
+    assert chosen["value"].equals(chosen["price"])
+    out, _ = run("identify", model, "new.csv", "-o", "answers.csv")
+    assert f"Wrote answers.csv: {ROWS} rows. Of {ROWS} with several candidates" in out
+    answers = read_table(folder / "answers.csv")
+    assert answers.column_names == ["id", "x", "record", "price", "score", "value", "probability", "index"]
+    assert answers["id"].to_pylist() == row_ids(read_table(folder / "new.csv"))
+    predicted = run("predict", model, "new.csv")[0].splitlines()
+    assert predicted[0] == "id,x,prediction"
+    assert len(predicted) == ROWS + 1
+    found = json.loads(run("evaluate", model, "pairs.csv", "--json")[0])
+    assert (found["rows"], found["rows_trained_on"]) == (ROWS, ROWS)
+    assert found["identification"]["accuracy"] > 0.9
+    assert json.loads(run("evaluate", model, "pairs.csv", "--truth", "checked", "--json")[0])["rows"] == 15
+    page, _ = run("report", model, "-o", "page.html", "--data", "pairs.csv")
+    assert page.strip() == "page.html"
+
+
+def test_all_candidates_and_the_most_doubtful(run, folder, model):
+    out, _ = run("identify", model, "new.csv", "--all-candidates", "-o", "all.csv")
+    assert f"Wrote all.csv: {3 * ROWS} candidates. Of {ROWS} rows with several" in out
+    every, new = read_table(folder / "all.csv"), read_table(folder / "new.csv")
+    assert every.select(new.column_names).equals(new)
+    assert sum(every["chosen"].to_pylist()) == ROWS
+    total = every.group_by("id").aggregate([("probability", "sum")])["probability_sum"].to_numpy()
+    assert (total <= 1.0 + 1e-9).all()
+    doubtful = run("identify", model, "new.csv", "--doubtful", "3")[0].splitlines()
+    assert doubtful[0] == "id,x,record,price,score,value,probability,index"
+    assert len(doubtful) == 4
+    for options, count in (("--doubtful", "3"), 3), (("--all-candidates",), 3 * ROWS), ((), ROWS):
+        shown = json.loads(run("identify", model, "new.csv", *options, "--json")[0])
+        assert len(shown["id"]) == len(shown["probability"]) == count
+    assert json.loads(run("predict", model, "new.csv", "--json")[0])["id"] == row_ids(new)
+
+
+def test_check_and_fit_notice_a_long_table(run):
+    wide = ("--target", "price", "--ignore", "record,truth,checked")
+    _, err = run("check", "pairs.csv", *wide)
+    assert "this looks like a long table, with one line per candidate" in err
+    assert "--row id" in err
+    out, err = run("check", "pairs.csv", *FIT, "--known", "checked")
+    assert "long table" not in err
+    assert f"{ROWS} rows with {3 * ROWS} candidates" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--row", "ID"), "--row: pairs.csv has no column 'ID'; did you mean 'id'?"),
+        (("--row", "id"), "the lines of row 0"),
+        (("--row", "id", "--ignore", "score,record", "--one-to-one"), "--one-to-one needs to know which record"),
+        (("--row", "id", "--ignore", "score,record", "--known", "none.csv"), "--known none.csv: pairs.csv has no such"),
+        (("--row", "id", "--ignore", "score,record", "--prior-is", "probability"), "--prior-is says what the numbers"),
+        (("--candidate-features", "scores"), "did you mean 'score'?"),
+        (("--known", "bare.csv", "--row", "id", "--ignore", "score,record"), "lacks the column 'value'"),
+        (("--known", "twice.csv", "--row", "id", "--ignore", "score,record"), "id 001 was given before"),
+        (("--known", "known.csv", "--ignore", "score,record"), "lacks the column 'row'; known labels have 'row', the"),
+    ],
+)
+def test_mistakes_are_named(run, folder, arguments, message):
+    (folder / "twice.csv").write_text("id,value\n001,2\n001,3\n")
+    (folder / "bare.csv").write_text("id,price\n001,2\n")
+    _, err = run("fit", "pairs.csv", "--target", "price", *arguments, "-o", "never.plr", code=2)
+    assert message in err.splitlines()[-1]
+    assert not (folder / "never.plr").exists()
+
+
+def test_generate_writes_long_tables(run, folder, model):
+    labelled = "id,x,truth\n" + "".join(f"{row},{row / 7:.3f},{row * 2}\n" for row in range(60))
+    (folder / "labelled.csv").write_text(labelled)
+    options = ("--target", "truth", "--set-size", "fixed", "--false-labels", "2", "--truth-column", "y")
+    out, _ = run("generate", "labelled.csv", *options, "--row", "id", "-o", "made.csv")
+    assert "60 rows, 3.00 candidates a row" in out
+    made = read_table(folder / "made.csv")
+    assert made.num_rows == 180
+    assert made["id"].to_pylist() == np.repeat(np.arange(60), 3).tolist()
+    run("check", "made.csv", "--row", "id", "--target", "truth", "--truth", "y")
+    run("generate", "labelled.csv", *options, "--row", "number", "-o", "made.parquet")
+    made = read_table(folder / "made.parquet")
+    assert made.column_names == ["number", "id", "x", "truth", "y"]
+    assert set(made["number"].to_pylist()) == set(range(1, 61))
+    (folder / "labelled.csv").write_text(labelled + "59,1,2\n")
+    _, err = run("generate", "labelled.csv", *options, "--row", "id", "-o", "never.csv", code=2)
+    assert "is no row id; name another with --row" in err
