@@ -25,7 +25,7 @@ from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 from plr.weighting import Posterior, Weighting, get_weighting
 
-__all__ = ["Recipe", "Trained", "resolve_parts"]
+__all__ = ["Recipe", "Trained", "encode_rows", "resolve_parts"]
 
 Floats = NDArray[np.float64]
 
@@ -150,6 +150,16 @@ class Recipe:
         cv = _INNER_FOLDS if lists_rows(self.cv) else self.cv
         recipe = replace(self, learner=self.learner.for_folds(task), cv=cv)
         return cross_fit(self.learner, task, folds, lambda part: recipe.train(part).model)
+
+
+def encode_rows(X: Any, learner: Learner, categorical: tuple[int, ...]) -> Floats | None:
+    """Return the features of rows as numbers of similar scale; None where they are no table."""
+    if learner.takes == "rows":
+        try:
+            X, categorical = as_matrix(X)
+        except ParameterError:
+            return None
+    return learn_encoding(X, categorical).apply(X)
 
 
 def _settle_known(task: Task) -> Task:

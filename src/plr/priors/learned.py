@@ -48,6 +48,7 @@ __all__ = [
     "learn_belief",
     "learn_coefficients",
     "one_to_one",
+    "unlearned_prior",
 ]
 
 Floats = NDArray[np.float64]
@@ -210,6 +211,17 @@ class LearnedPrior:
             )
         taken = np.array([self.held.get(name, 0.0) for name in S.record.tolist()])
         return one_to_one(S, utility + np.log(np.maximum(1.0 - taken, _LEAST_FREE)))
+
+    def design(self, S: CandidateSets, prediction: Floats, X: Any) -> tuple[Floats, Floats]:
+        """Return what coefficients and exponent multiply, and how sure both are without checked rows.
+
+        The first has a line for each candidate. The second is the middle of the penalties that are chosen from.
+        """
+        matrix, groups = self.columns.matrix(S), self.columns.groups
+        if self.agreement is not None:
+            ratio = replace(self.agreement, exponent=1.0).log_ratio(S, prediction, X)
+            matrix, groups = np.column_stack([matrix, ratio]), (*groups, "exponent")
+        return matrix, np.array([np.exp(np.mean(np.log(_PENALTIES[group]))) for group in groups])
 
     def holding(self, S: CandidateSets, probabilities: Floats) -> LearnedPrior:
         """Return the same prior that remembers which records the candidates of training rows are."""
@@ -440,6 +452,12 @@ def given_prior(S: CandidateSets) -> LearnedPrior:
     with_prior = S.prior is not None
     columns = CandidateColumns({}, (), {}, False, with_prior, np.ones(int(with_prior)))
     return LearnedPrior(columns, np.ones(int(with_prior)), 0, Dependence(0.0))
+
+
+def unlearned_prior(S: CandidateSets) -> LearnedPrior:
+    """Return a prior for the features that candidates have, of which nothing has been learned yet."""
+    columns = CandidateColumns.learn(S, with_values=False)
+    return LearnedPrior(columns, np.zeros(len(columns.scales)), 0, Dependence(0.0))
 
 
 def check_one_to_one(S: CandidateSets, checked: CheckedRows | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from plr._checks import check_seed
 from plr._parameters import check_integer, check_number
 from plr.columns.candidates import read_sets
 from plr.columns.features import Features
@@ -27,9 +28,10 @@ from plr.tables.evaluation import evaluate
 from plr.tables.fit_table import FitSummary, fit_table
 from plr.tables.identification_columns import MostDoubtful, count_doubt, identification_columns, identification_fields
 from plr.tables.output import Done, TableOutput, what_is_read
+from plr.tables.review_queue import ReviewQueue
 from plr.tables.roles import named_columns, only_one_role
 from plr.tables.row_digests import table_digest
-from plr.tables.row_reader import RowReader, no_candidates, place_in
+from plr.tables.row_reader import RowReader, no_candidates, place_in, take_with_candidates
 
 if TYPE_CHECKING:
     from plr.streaming.engine import Engine
@@ -39,6 +41,9 @@ __all__ = ["TableModel", "open_identified", "restore"]
 
 Floats = NDArray[np.float64]
 Columns = str | Sequence[str] | None
+
+# Of a source in batches, the rows that are chosen from; and columns that tell a person what a row is.
+_REVIEWED, _NAMING = 20_000, 8
 
 
 class TableModel:
@@ -295,6 +300,66 @@ class TableModel:
         found = pa.concat_tables(pa.table(columns(batch)[0]) for batch in source.batches())
         columns.reader.tell(PYTHON)
         return found
+
+    def review(
+        self,
+        n: int = 20,
+        data: Any = None,
+        *,
+        target: Columns = None,
+        prior: Columns = None,
+        random_state: object = None,
+        front: FrontEnd = PYTHON,
+    ) -> pa.Table:
+        """Choose the rows that are most worth checking next, as `PartialLabelRegressor.review` does.
+
+        Parameters
+        ----------
+        n : int, default=20
+            How many; fewer where there are not as many left.
+        data : path, frame or Source, optional
+            Rows to choose from, with candidates; a sample of those that are read in batches. Without it, the rows of
+            training that have not been checked.
+        target, prior : str or sequence of str, optional
+            As of `identify`.
+        random_state : int, RandomState or None, default=None
+        front : FrontEnd
+
+        Returns
+        -------
+        pyarrow.Table
+            One line for each row: ``row``, its number from 0; columns that tell what it is; ``candidates``, with
+            probabilities and records, as a text; ``value``, ``record`` and ``answer``, empty, to be filled in; ``chosen``
+            (``review`` or ``random``) and ``probability``, with which the row was chosen.
+        """
+        if data is None:
+            found = self._training_rows()
+            assert found.table is not None
+            assert found.sets is not None
+            review = self.regressor.review(n, random_state=random_state)
+            numbers = np.arange(len(found.sets)) if found.sets.kept is None else found.sets.kept
+            hidden = {*self.target, *found.roles.prior, *found.roles.truth}
+            return ReviewQueue.of(review, numbers.tolist(), self._naming(found.table, hidden)).to_table()
+        source = open_source(data)
+        columns = self._fitted().target_columns(source, target)
+        shares = self.prior_columns(source, prior, target, front)
+        table, numbers = source.sample(_REVIEWED, check_seed(random_state).randint(2**31 - 1))
+        part = table.num_rows / source.rows
+        table, sets, place = take_with_candidates(
+            table, columns, source, numbers, shares, drop_empty=True, front=front
+        )
+        numbers = numbers if sets.kept is None else numbers[sets.kept]
+        reader = RowReader(self, source, [*columns, *shares])
+        review = self.regressor.review(n, reader.read(table, place), sets, random_state)
+        reader.tell(front)
+        naming = self._naming(table, {*columns, *shares, self.truth})
+        return ReviewQueue.of(review, numbers.tolist(), naming).scaled(part).to_table()
+
+    def _naming(self, table: pa.Table, hidden: Collection[str | None]) -> dict[str, list[Any]]:
+        """Return the cells of columns that tell a person what a row is: those that are no features first."""
+        used = set() if self.features is None else {column.name for column in self.features.used}
+        names = sorted((name for name in table.column_names if name not in hidden), key=used.__contains__)
+        return {name: table[name].to_pylist() for name in names[:_NAMING]}
 
     def evaluate(
         self,

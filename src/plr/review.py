@@ -1,0 +1,216 @@
+"""Which rows are most worth checking next.
+
+An answer settles its own row, and teaches what makes candidates believable in all of them. Both are counted in nats of
+log loss that the answer is expected to save. What it teaches is the Fisher information of a conditional logit over the
+row's candidates; what is not yet known about the coefficients costs, over all rows, half the trace of the rows'
+information times the coefficients' covariance (V-optimal design). Rows that repeat one another teach little twice, so
+the choice spreads over the features of candidates by itself; over the features of rows it is spread by sampling.
+
+Each row gets a probability to be chosen: those that minimise the expected loss, mixed with equal ones for all rows.
+Then as many rows as asked are drawn with exactly these probabilities (systematic sampling, along an order in which
+neighbours are alike). So estimates from checked rows can be corrected by inverse probabilities, and those marked as
+random are an equal-probability sample (active inference: Zrnic and Candès, 2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr.candidates import CandidateSets
+from plr.priors.logit import Alternatives
+
+__all__ = ["RANDOM", "REVIEW", "Review", "choose_rows"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+REVIEW, RANDOM = "review", "random"
+"""How a row was chosen: for what its answer teaches, or by equal probabilities."""
+
+# The share of the rows that is drawn by equal probabilities.
+_RANDOM_SHARE = 0.2
+# Of more rows than this, a random sample is looked at.
+_MOST_ROWS = 20_000
+_STEPS = 60
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Review:
+    """Rows worth checking, in random order: the first of them are such a choice, too.
+
+    Attributes
+    ----------
+    row : ndarray of shape (n,)
+        Which rows, counted from 0.
+    sets : CandidateSets of n rows
+        Their candidates, with records where there are some.
+    probabilities : ndarray, one entry per candidate
+        How probable each is to be the true one, flat, aligned with ``sets.offsets``.
+    missing : ndarray of shape (n,)
+        How probable it is that none of the row's candidates is true.
+    chosen : ndarray of str of shape (n,)
+        ``"review"`` where the row was chosen for what its answer teaches, ``"random"`` where by equal probabilities.
+    probability : ndarray of shape (n,)
+        With which probability the row was chosen, in either way.
+    """
+
+    row: Integers
+    sets: CandidateSets
+    probabilities: Floats
+    missing: Floats
+    chosen: NDArray[np.str_]
+    probability: Floats
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        return f"Review({len(self)} rows, {int((self.chosen == RANDOM).sum())} of them by equal probabilities)"
+
+    def candidates(self, place: int) -> list[dict[str, Any]]:
+        """Return the candidates of one row as plain values, the likeliest first."""
+        begin, end = self.sets.offsets[place : place + 2]
+        order = begin + np.argsort(-self.probabilities[begin:end], kind="stable")
+        record = self.sets.record
+        return [
+            {
+                "value": float(self.sets.values[at]),
+                "probability": float(self.probabilities[at]),
+                **({} if record is None else {"record": str(record[at])}),
+            }
+            for at in order
+        ]
+
+
+def choose_rows(
+    n: int,
+    S: CandidateSets,
+    probabilities: Floats,
+    open_rows: Booleans,
+    features: Floats,
+    precision: Floats,
+    checked: Booleans,
+    position: Floats | None,
+    rng: np.random.Generator,
+) -> tuple[Integers, NDArray[np.str_], Floats]:
+    """Return the rows to check in random order, how each was chosen, and with what probability.
+
+    Parameters
+    ----------
+    n : int
+        How many; fewer where fewer are open.
+    S : CandidateSets
+    probabilities : ndarray, one entry per candidate
+    open_rows : ndarray of bool, one entry per row
+        Rows that can be chosen.
+    features : ndarray of shape (n_candidates, n_features)
+        What makes candidates believable, scaled as the coefficients' ``precision`` is.
+    precision : ndarray of shape (n_features,)
+        How sure the coefficients are without checked rows.
+    checked : ndarray of bool, one entry per row
+        Rows that the coefficients were learned from.
+    position : ndarray of shape (n_rows, n_dimensions) or None
+        Where each row is in the space of the rows' features, to spread the choice over.
+    rng : Generator
+    """
+    every = np.flatnonzero(open_rows)
+    pool = np.sort(rng.choice(every, _MOST_ROWS, replace=False)) if len(every) > _MOST_ROWS else every
+    n = min(n, len(pool))
+    if n == 0:
+        return pool[:0], np.empty(0, dtype=str), np.empty(0)
+    sets = Alternatives(S.offsets)
+    shares = probabilities / np.maximum(sets.sum(probabilities), np.finfo(float).tiny)[sets.rows]
+    own = _worth_alone(sets, S.values, shares)[pool]
+    within = np.sqrt(shares)[:, None] * (features - sets.sum(shares[:, None] * features)[sets.rows])
+    part, of_pool = sets.take(np.isin(np.arange(len(S)), pool))
+    known = within[checked[sets.rows]]
+    rows = _Design(part, within[of_pool], np.diag(precision) + known.T @ known, len(every) / len(pool))
+    equal = np.full(len(pool), n / len(pool))
+    best = rows.minimise(equal, own, n)
+    inclusion = np.minimum((1.0 - _RANDOM_SHARE) * best + _RANDOM_SHARE * equal, 1.0)
+    order = np.arange(len(pool)) if position is None else _neighbouring(position[pool])
+    drawn = order[_systematic(inclusion[order], n, rng)]
+    # Of a row's probability this part is by equal ones.
+    by_chance = rng.random(n) < _RANDOM_SHARE * equal[drawn] / inclusion[drawn]
+    shuffled = rng.permutation(n)
+    probability = inclusion[drawn] * len(pool) / len(every)
+    return pool[drawn][shuffled], np.where(by_chance, RANDOM, REVIEW)[shuffled], probability[shuffled]
+
+
+def _worth_alone(sets: Alternatives, values: Floats, shares: Floats) -> Floats:
+    """Return what an answer settles in its own row, in nats: half by its entropy, half by the spread of its labels."""
+    entropy = -sets.sum(shares * np.log(np.maximum(shares, np.finfo(float).tiny)))
+    away = values - sets.sum(shares * values)[sets.rows]
+    variance = sets.sum(shares * away**2)
+    total = float(variance.sum())
+    return 0.5 * (entropy + variance * (float(entropy.sum()) / total)) if total > 0 else entropy
+
+
+class _Design:
+    """What rows teach about the coefficients.
+
+    Parameters
+    ----------
+    sets : Alternatives
+    within : ndarray of shape (n_candidates, n_features)
+        Features less their mean in the row, times the root of the candidate's probability: the sum of their squares is
+        the row's information.
+    known : ndarray of shape (n_features, n_features)
+        The information that is there already.
+    counts : float
+        How many rows each of these stands for.
+    """
+
+    def __init__(self, sets: Alternatives, within: Floats, known: Floats, counts: float) -> None:
+        self._sets, self._within, self._known = sets, within, known
+        self._all = counts * within.T @ within
+
+    def worth(self, chosen: Floats) -> Floats:
+        """Return the nats that one more answer of each row saves in all rows, if rows were chosen with these shares."""
+        if not self._within.shape[1]:
+            return np.zeros(len(self._sets.sizes))
+        information = self._known + (self._within * chosen[self._sets.rows, None]).T @ self._within
+        inverse = np.linalg.inv(information)
+        root = self._within @ (inverse @ self._all @ inverse)
+        return 0.5 * self._sets.sum(np.einsum("ij,ij->i", root, self._within))
+
+    def minimise(self, start: Floats, own: Floats, n: int) -> Floats:
+        """Return the inclusion probabilities with the smallest expected loss.
+
+        The loss is convex in the probabilities; each step (Frank and Wolfe's) goes towards the rows that are then the
+        ones most worth choosing.
+        """
+        chosen = start
+        for step in range(_STEPS):
+            worth = self.worth(chosen) + own
+            target = np.zeros(len(chosen))
+            target[np.argsort(-worth, kind="stable")[:n]] = 1.0
+            chosen = chosen + (target - chosen) * (2.0 / (step + 2.0))
+        return chosen
+
+
+def _systematic(inclusion: Floats, n: int, rng: np.random.Generator) -> Integers:
+    """Return n places, each drawn with its probability: one in each unit of their running sum."""
+    ends = np.cumsum(inclusion)
+    ends *= n / ends[-1]
+    return np.minimum(np.searchsorted(ends, np.arange(n) + rng.random(), side="right"), len(ends) - 1)
+
+
+def _neighbouring(position: Floats) -> Integers:
+    """Return an order of rows in which those near each other are alike: halves of halves, by the widest dimension."""
+
+    def halve(rows: Integers) -> Integers:
+        if len(rows) < 3:
+            return rows
+        part = position[rows]
+        widest = int(np.argmax(part.var(axis=0)))
+        rows = rows[np.argsort(part[:, widest], kind="stable")]
+        middle = len(rows) // 2
+        return np.concatenate([halve(rows[:middle]), halve(rows[middle:])])
+
+    return halve(np.arange(len(position))) if position.shape[1] else np.arange(len(position))
