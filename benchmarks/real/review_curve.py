@@ -49,7 +49,9 @@ class Table:
 
     def take(self, rows: Any) -> Table:
         """Return some of the rows."""
-        return Table(self.X[rows], self.S[rows], CandidateSets(self.true.astype(float), self.S.offsets)[rows].values > 0)
+        return Table(
+            self.X[rows], self.S[rows], CandidateSets(self.true.astype(float), self.S.offsets)[rows].values > 0
+        )
 
 
 def make_table(kind: str, rows: int, rng: np.random.Generator) -> Table:
@@ -70,7 +72,9 @@ def make_table(kind: str, rows: int, rng: np.random.Generator) -> Table:
         features["source"] = np.array([f"shop {place}" for place in source])
     if kind in ("scores", "scores and sources"):
         # In most rows all matches are about as good.
-        score = rng.beta(2, 2, size=rows)[row] + np.where(rng.random(rows) < 0.25, 0.3, 0.03)[row] * rng.normal(size=count)
+        score = rng.beta(2, 2, size=rows)[row] + np.where(rng.random(rows) < 0.25, 0.3, 0.03)[row] * rng.normal(
+            size=count
+        )
         worth += rng.uniform(15.0, 30.0) * score
         features["score"] = score
     if kind == "near and far":
@@ -134,12 +138,12 @@ def curve(table: Table, choice: str, seed: int, new: Table) -> list[float]:
         if choice == "random":
             chosen = rng.choice(np.flatnonzero(~looked_at & (S.sizes > 1)), STEP, replace=False)
         else:
-            matrix, precision = belief.prior.design(S, prediction, table.X)
+            matrix, coefficients, precision = belief.prior.design(S, prediction, table.X)
             nobody = np.zeros(rows, dtype=bool)
             found = nobody if known is None else known.found(S)
             open_rows = ~looked_at & (S.sizes > 1)
             chosen = choose_rows(
-                STEP, S, belief.probabilities, open_rows, matrix, precision, found, encoded, rng
+                STEP, S, belief.probabilities, open_rows, matrix, coefficients, precision, found, encoded, rng
             )[0]
         looked_at[chosen] = True
         belief, known, function, prediction = believe()
@@ -164,9 +168,15 @@ def measure(name: str, draws: int, draw: Callable[[int], tuple[Table, Table]]) -
         table, new = draw(seed)
         for choice in CHOICES:
             curves[choice].append(curve(table, choice, seed, new))
-    area = {choice: np.array([np.trapezoid(found[:-1]) / (len(found) - 2) for found in curves[choice]]) for choice in CHOICES}
+    area = {
+        choice: np.array([np.trapezoid(found[:-1]) / (len(found) - 2) for found in curves[choice]])
+        for choice in CHOICES
+    }
     floor = np.array([found[-1] for found in curves["random"]])
-    ratio, above = area["review"].mean() / area["random"].mean(), (area["review"] - floor).mean() / (area["random"] - floor).mean()
+    ratio, above = (
+        area["review"].mean() / area["random"].mean(),
+        (area["review"] - floor).mean() / (area["random"] - floor).mean(),
+    )
     difference = area["review"] - area["random"]
     print(
         f"{name:20s} area {area['review'].mean():.4f} against {area['random'].mean():.4f}, all checked {floor.mean():.4f}; "

@@ -478,7 +478,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 categorical = self.columns_.categorical
         if prediction is None:
             prediction = self.model_.predict(rows)
-        features, precision = (self.prior_ or unlearned_prior(sets)).design(sets, prediction, rows)
+        features, coefficients, precision = (self.prior_ or unlearned_prior(sets)).design(sets, prediction, rows)
         nobody = np.zeros(len(sets), dtype=bool)
         several = (sets.unique() if sets.record is None else sets).sizes > 1
         row, chosen, probability = choose_rows(
@@ -487,6 +487,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             found.probabilities,
             several & (weight > 0) & ~(nobody if known is None else known.looked_at),
             features,
+            coefficients,
             precision,
             nobody if known is None else known.found(sets),
             encode_rows(rows, self.learner_, categorical),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.priors.logit import Alternatives
 
-__all__ = ["RANDOM", "REVIEW", "Review", "choose_rows"]
+__all__ = ["RANDOM", "REVIEW", "Review", "choose_rows", "worth_checking"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -37,6 +37,10 @@ _RANDOM_SHARE = 0.2
 # Of more rows than this, a random sample is looked at.
 _MOST_ROWS = 20_000
 _STEPS = 60
+# After so many checked rows, more teach little about what makes candidates believable; at a time, check at least these.
+_ENOUGH, _AT_A_TIME = 50, 20
+# Where false candidates do not depend on the features, rows are worth checking if more than this share is in doubt.
+_MANY_IN_DOUBT = 0.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,6 +97,7 @@ def choose_rows(
     probabilities: Floats,
     open_rows: Booleans,
     features: Floats,
+    coefficients: Floats,
     precision: Floats,
     checked: Booleans,
     position: Floats | None,
@@ -109,9 +114,9 @@ def choose_rows(
     open_rows : ndarray of bool, one entry per row
         Rows that can be chosen.
     features : ndarray of shape (n_candidates, n_features)
-        What makes candidates believable, scaled as the coefficients' ``precision`` is.
-    precision : ndarray of shape (n_features,)
-        How sure the coefficients are without checked rows.
+        What makes candidates believable.
+    coefficients, precision : ndarray of shape (n_features,)
+        How much each counts, and how sure that would be without checked rows.
     checked : ndarray of bool, one entry per row
         Rows that the coefficients were learned from.
     position : ndarray of shape (n_rows, n_dimensions) or None
@@ -124,12 +129,14 @@ def choose_rows(
     if n == 0:
         return pool[:0], np.empty(0, dtype=str), np.empty(0)
     sets = Alternatives(S.offsets)
+    known, of_known = sets.take(checked)
+    learned = _within(known, features[of_known], known.softmax(features[of_known] @ coefficients))
+    information = np.diag(precision) + learned.T @ learned
     shares = probabilities / np.maximum(sets.sum(probabilities), np.finfo(float).tiny)[sets.rows]
+    shares = _moderated(sets, shares, features, information)
     own = _worth_alone(sets, S.values, shares)[pool]
-    within = np.sqrt(shares)[:, None] * (features - sets.sum(shares[:, None] * features)[sets.rows])
     part, of_pool = sets.take(np.isin(np.arange(len(S)), pool))
-    known = within[checked[sets.rows]]
-    rows = _Design(part, within[of_pool], np.diag(precision) + known.T @ known, len(every) / len(pool))
+    rows = _Design(part, _within(part, features[of_pool], shares[of_pool]), information, len(every) / len(pool))
     equal = np.full(len(pool), n / len(pool))
     best = rows.minimise(equal, own, n)
     inclusion = np.minimum((1.0 - _RANDOM_SHARE) * best + _RANDOM_SHARE * equal, 1.0)
@@ -140,6 +147,39 @@ def choose_rows(
     shuffled = rng.permutation(n)
     probability = inclusion[drawn] * len(pool) / len(every)
     return pool[drawn][shuffled], np.where(by_chance, RANDOM, REVIEW)[shuffled], probability[shuffled]
+
+
+def worth_checking(depends: bool, checked: int, several: int, doubtful: int) -> int:
+    """Return how many rows to check next; 0 where their answers would change little.
+
+    Parameters
+    ----------
+    depends : bool
+        Whether false candidates depend on the features, so that the sets alone do not say which are true.
+    checked, several, doubtful : int
+        Rows that have been checked, that have several candidates, and that are in doubt.
+    """
+    if depends:
+        return min(max(_ENOUGH - checked, _AT_A_TIME), max(several - checked, 0))
+    return min(_AT_A_TIME, doubtful) if doubtful > _MANY_IN_DOUBT * several else 0
+
+
+def _within(sets: Alternatives, features: Floats, shares: Floats) -> Floats:
+    """Return features less their mean in the row, times the root of each share.
+
+    The sum of their squares is a row's Fisher information about the coefficients.
+    """
+    return np.sqrt(shares)[:, None] * (features - sets.sum(shares[:, None] * features)[sets.rows])
+
+
+def _moderated(sets: Alternatives, shares: Floats, features: Floats, information: Floats) -> Floats:
+    """Return shares that are less sure where the coefficients are not (MacKay's moderated output)."""
+    if not features.shape[1]:
+        return shares
+    away = features - (sets.sum(features) / sets.sizes[:, None])[sets.rows]
+    variance = sets.sum(np.einsum("ij,ij->i", np.linalg.solve(information, away.T).T, away)) / sets.sizes
+    power = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * variance)
+    return sets.softmax(power[sets.rows] * np.log(np.maximum(shares, np.finfo(float).tiny)))
 
 
 def _worth_alone(sets: Alternatives, values: Floats, shares: Floats) -> Floats:
@@ -158,8 +198,7 @@ class _Design:
     ----------
     sets : Alternatives
     within : ndarray of shape (n_candidates, n_features)
-        Features less their mean in the row, times the root of the candidate's probability: the sum of their squares is
-        the row's information.
+        As `_within` returns it.
     known : ndarray of shape (n_features, n_features)
         The information that is there already.
     counts : float

@@ -7,7 +7,7 @@ from plr import CandidateSets, PartialLabelRegressor
 from plr.persistence import read_manifest, save_model
 from plr.report import training_rows
 from plr.report.importance import measure_importance
-from plr.report.model_page import ModelContent, read_training_rows
+from plr.report.model_page import ModelContent, read_review, read_training_rows
 
 HOSTILE = "<script>fetch('http://example.org/')</script>"
 ESCAPE = "</script><img src=x onerror=alert(1)>"
@@ -52,7 +52,7 @@ def make_content(path, rows=120, with_truth=False):
     }
     save_model(model, path, extra={"page": page, "table": table})
     manifest = read_manifest(path)
-    return ModelContent(HOSTILE, model, manifest, *_split(manifest))
+    return ModelContent(HOSTILE, model, manifest, *_split(manifest), review=read_review(manifest))
 
 
 def _split(manifest):

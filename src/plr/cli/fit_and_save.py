@@ -146,6 +146,7 @@ def fit_and_save(
         "doubt": found.doubt,
         "diagnosis": model.diagnosis,
         "caution": model.caution,
+        "worth_checking": model.rows_worth_checking,
         "seconds": round(time.monotonic() - started, 2),
     }
     if folder is not None:

@@ -212,16 +212,17 @@ class LearnedPrior:
         taken = np.array([self.held.get(name, 0.0) for name in S.record.tolist()])
         return one_to_one(S, utility + np.log(np.maximum(1.0 - taken, _LEAST_FREE)))
 
-    def design(self, S: CandidateSets, prediction: Floats, X: Any) -> tuple[Floats, Floats]:
-        """Return what coefficients and exponent multiply, and how sure both are without checked rows.
+    def design(self, S: CandidateSets, prediction: Floats, X: Any) -> tuple[Floats, Floats, Floats]:
+        """Return what coefficients and exponent multiply, both, and how sure they are without checked rows.
 
-        The first has a line for each candidate. The second is the middle of the penalties that are chosen from.
+        The first has a line for each candidate. The last is the middle of the penalties that are chosen from.
         """
-        matrix, groups = self.columns.matrix(S), self.columns.groups
+        matrix, groups, coefficients = self.columns.matrix(S), self.columns.groups, self.coefficients
         if self.agreement is not None:
             ratio = replace(self.agreement, exponent=1.0).log_ratio(S, prediction, X)
             matrix, groups = np.column_stack([matrix, ratio]), (*groups, "exponent")
-        return matrix, np.array([np.exp(np.mean(np.log(_PENALTIES[group]))) for group in groups])
+            coefficients = np.append(coefficients, self.agreement.exponent)
+        return matrix, coefficients, np.array([np.exp(np.mean(np.log(_PENALTIES[group]))) for group in groups])
 
     def holding(self, S: CandidateSets, probabilities: Floats) -> LearnedPrior:
         """Return the same prior that remembers which records the candidates of training rows are."""

@@ -36,7 +36,14 @@ from plr.report.row_table import first_rows, rows_data
 from plr.report.rows import Rows, make_rows
 from plr.tables.review_queue import ReviewQueue
 
-__all__ = ["ModelContent", "read_review", "read_training_rows", "render_model_page", "training_rows", "write_model_page"]
+__all__ = [
+    "ModelContent",
+    "read_review",
+    "read_training_rows",
+    "render_model_page",
+    "training_rows",
+    "write_model_page",
+]
 
 _MOST_NAMES, _LONGEST_NAME = 8, 60
 # Rows worth checking that a model file keeps.

@@ -21,6 +21,7 @@ from plr.errors import NotFittedError, ParameterError, unknown_name
 from plr.front_end import PYTHON, FrontEnd, warn
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
+from plr.review import worth_checking
 from plr.sources.folder import open_source
 from plr.sources.recipe import read_recipe
 from plr.sources.source import Batch, Source
@@ -143,6 +144,17 @@ class TableModel:
     def caution(self) -> str:
         """Why the data that the model was fitted to cannot tell which candidates are true; empty where it can."""
         return "" if self.regressor.diagnosis_ is None else self.regressor.diagnosis_.caution
+
+    @property
+    def rows_worth_checking(self) -> int:
+        """How many rows of training to check next; 0 where that would change little, or is not known."""
+        found, prior = self.summary, self.regressor.prior_
+        if found is None or found.sets is None:
+            return 0
+        depends = prior is not None and prior.agreement is not None
+        doubtful = 0 if found.doubt is None else int(found.doubt["doubtful"])
+        several = int((found.sets.unique().sizes > 1).sum())
+        return worth_checking(depends, 0 if prior is None else prior.checked, several, doubtful)
 
     def fit(
         self,
@@ -329,8 +341,8 @@ class TableModel:
         -------
         pyarrow.Table
             One line for each row: ``row``, its number from 0; columns that tell what it is; ``candidates``, with
-            probabilities and records, as a text; ``value``, ``record`` and ``answer``, empty, to be filled in; ``chosen``
-            (``review`` or ``random``) and ``probability``, with which the row was chosen.
+            probabilities and records, as a text; ``value``, ``record`` and ``answer``, empty, to be filled in;
+            ``chosen`` (``review`` or ``random``) and ``probability``, with which the row was chosen.
         """
         if data is None:
             found = self._training_rows()
@@ -345,9 +357,7 @@ class TableModel:
         shares = self.prior_columns(source, prior, target, front)
         table, numbers = source.sample(_REVIEWED, check_seed(random_state).randint(2**31 - 1))
         part = table.num_rows / source.rows
-        table, sets, place = take_with_candidates(
-            table, columns, source, numbers, shares, drop_empty=True, front=front
-        )
+        table, sets, place = take_with_candidates(table, columns, source, numbers, shares, drop_empty=True, front=front)
         numbers = numbers if sets.kept is None else numbers[sets.kept]
         reader = RowReader(self, source, [*columns, *shares])
         review = self.regressor.review(n, reader.read(table, place), sets, random_state)

@@ -138,7 +138,11 @@ def _candidate(written: Any) -> dict[str, Any]:
     value, probability = float(written["value"]), float(written["probability"])
     if not (math.isfinite(value) and 0.0 <= probability <= 1.0 + 1e-6):
         raise ValueError("value or probability out of range")
-    return {"value": value, "probability": probability, **({"record": str(written["record"])} if "record" in written else {})}
+    return {
+        "value": value,
+        "probability": probability,
+        **({"record": str(written["record"])} if "record" in written else {}),
+    }
 
 
 def _describe(candidate: Mapping[str, Any]) -> str:
