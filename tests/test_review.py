@@ -30,30 +30,31 @@ def choose(n=8, seed=0, *, rows=ROWS, open_rows=None, checked=None, telling=None
     )
 
 
+TELLING = np.arange(600) % 4 == 0
+
+
 def test_rows_that_teach_are_chosen_and_some_at_random():
-    telling = np.arange(ROWS) % 4 == 0
-    chosen = [choose(seed=seed, telling=telling) for seed in range(200)]
+    chosen = [choose(seed=seed, rows=600, telling=TELLING) for seed in range(100)]
     rows = np.array([row for found in chosen for row in found[0]])
     how = np.array([how for found in chosen for how in found[1]])
-    assert telling[rows[how == REVIEW]].all()
+    assert TELLING[rows[how == REVIEW]].mean() > 0.7
     assert 0.15 < (how == RANDOM).mean() < 0.25
-    assert abs(telling[rows[how == RANDOM]].mean() - 0.25) < 0.1
+    assert abs(TELLING[rows[how == RANDOM]].mean() - 0.25) < 0.1
 
 
 def test_inverse_probabilities_give_unbiased_totals():
-    telling = np.arange(ROWS) % 4 == 0
-    label = np.random.default_rng(1).normal(3.0, 1.0, ROWS) + 2.0 * telling
-    totals = []
-    for seed in range(400):
-        rows, _, probability = choose(seed=seed, telling=telling)
-        totals.append((label[rows] / probability).sum())
-    assert np.mean(totals) == pytest.approx(label.sum(), abs=4 * np.std(totals) / np.sqrt(len(totals)))
-    assert np.mean(totals) != pytest.approx(np.mean(label[telling]) * ROWS, rel=0.05)
+    label = np.random.default_rng(1).normal(3.0, 1.0, 600) + 2.0 * TELLING
+    means, plain = [], []
+    for seed in range(200):
+        rows, _, probability = choose(seed=seed, rows=600, telling=TELLING)
+        means.append((label[rows] / probability).sum() / 600)
+        plain.append(label[rows].mean())
+    assert np.mean(means) == pytest.approx(label.mean(), abs=4 * np.std(means) / np.sqrt(200))
+    assert np.mean(plain) > label.mean() + 0.5
 
 
 def test_every_beginning_of_the_choice_has_both_kinds():
-    telling = np.arange(ROWS) % 4 == 0
-    first = [choose(seed=seed, telling=telling)[1][:3] for seed in range(100)]
+    first = [choose(seed=seed)[1][:3] for seed in range(100)]
     assert 0.1 < np.mean([how == RANDOM for kinds in first for how in kinds]) < 0.3
 
 
@@ -73,15 +74,13 @@ def test_open_rows_alone_are_chosen_and_none_twice():
 
 def test_what_checked_rows_have_taught_is_not_asked_again():
     # Two features; rows tell about the one or the other, and the first has been learned.
-    first = np.arange(ROWS) < ROWS // 2
-    features = np.zeros((2 * ROWS, 2))
+    first, checked = np.arange(600) < 300, np.arange(600) < 150
+    features = np.zeros((1200, 2))
     features[1::2, 0], features[1::2, 1] = first, ~first
-    sets = CandidateSets(np.tile([0.0, 1.0], ROWS), 2 * np.arange(ROWS + 1))
-    checked = np.arange(ROWS) < ROWS // 4
     rows, how, _ = choose_rows(
         8,
-        sets,
-        np.full(2 * ROWS, 0.5),
+        CandidateSets(np.tile([0.0, 1.0], 600), 2 * np.arange(601)),
+        np.full(1200, 0.5),
         ~checked,
         features,
         np.zeros(2),
@@ -90,7 +89,8 @@ def test_what_checked_rows_have_taught_is_not_asked_again():
         None,
         np.random.default_rng(0),
     )
-    assert not first[rows[how == REVIEW]].any()
+    assert first[rows[how == REVIEW]].sum() <= 1
+    assert not checked[rows].any()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ random are an equal-probability sample (active inference: Zrnic and Candès, 202
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,12 @@ REVIEW, RANDOM = "review", "random"
 _RANDOM_SHARE = 0.2
 # Of more rows than this, a random sample is looked at.
 _MOST_ROWS = 20_000
-_STEPS = 60
+# Entries of all rows' matrices of information; with many features, fewer rows are looked at.
+_MOST_ENTRIES = 20_000_000
+_STEPS = 6
+# Coefficients are drawn so many times, each on both sides of those learned.
+_DRAWS = 8
+_LEAST = float(np.finfo(float).tiny)
 # After so many checked rows, more teach little about what makes candidates believable; at a time, check at least these.
 _ENOUGH, _AT_A_TIME = 50, 20
 # Where false candidates do not depend on the features, rows are worth checking if more than this share is in doubt.
@@ -124,21 +130,21 @@ def choose_rows(
     rng : Generator
     """
     every = np.flatnonzero(open_rows)
-    pool = np.sort(rng.choice(every, _MOST_ROWS, replace=False)) if len(every) > _MOST_ROWS else every
+    most = min(_MOST_ROWS, max(_MOST_ENTRIES // max(features.shape[1], 1) ** 2, n))
+    pool = np.sort(rng.choice(every, most, replace=False)) if len(every) > most else every
     n = min(n, len(pool))
     if n == 0:
         return pool[:0], np.empty(0, dtype=str), np.empty(0)
     sets = Alternatives(S.offsets)
     known, of_known = sets.take(checked)
-    learned = _within(known, features[of_known], known.softmax(features[of_known] @ coefficients))
-    information = np.diag(precision) + learned.T @ learned
-    shares = probabilities / np.maximum(sets.sum(probabilities), np.finfo(float).tiny)[sets.rows]
-    shares = _moderated(sets, shares, features, information)
-    own = _worth_alone(sets, S.values, shares)[pool]
+    learned = features[of_known]
+    information = np.diag(precision) + _information(known, learned, [known.softmax(learned @ coefficients)]).sum(axis=0)
     part, of_pool = sets.take(np.isin(np.arange(len(S)), pool))
-    rows = _Design(part, _within(part, features[of_pool], shares[of_pool]), information, len(every) / len(pool))
+    shares = _draw_shares(part, probabilities[of_pool], features[of_pool], information, rng)
+    own = _worth_alone(part, S.values[of_pool], np.mean(shares, axis=0))
+    rows = _Design(_information(part, features[of_pool], shares), information, len(every) / len(pool))
     equal = np.full(len(pool), n / len(pool))
-    best = rows.minimise(equal, own, n)
+    best = rows.improve(equal, own, n)
     inclusion = np.minimum((1.0 - _RANDOM_SHARE) * best + _RANDOM_SHARE * equal, 1.0)
     order = np.arange(len(pool)) if position is None else _neighbouring(position[pool])
     drawn = order[_systematic(inclusion[order], n, rng)]
@@ -164,27 +170,31 @@ def worth_checking(depends: bool, checked: int, several: int, doubtful: int) -> 
     return min(_AT_A_TIME, doubtful) if doubtful > _MANY_IN_DOUBT * several else 0
 
 
-def _within(sets: Alternatives, features: Floats, shares: Floats) -> Floats:
-    """Return features less their mean in the row, times the root of each share.
+def _draw_shares(
+    sets: Alternatives, probabilities: Floats, features: Floats, information: Floats, rng: np.random.Generator
+) -> list[Floats]:
+    """Return shares of the candidates under coefficients that are drawn around those learned, as sure as they are."""
+    utility = np.log(np.maximum(probabilities, _LEAST))
+    root = np.linalg.cholesky(np.linalg.inv(information))
+    moved = features @ root @ rng.standard_normal((len(root), _DRAWS))
+    return [sets.softmax(utility + sign * move) for move in moved.T for sign in (1.0, -1.0)]
 
-    The sum of their squares is a row's Fisher information about the coefficients.
-    """
-    return np.sqrt(shares)[:, None] * (features - sets.sum(shares[:, None] * features)[sets.rows])
 
-
-def _moderated(sets: Alternatives, shares: Floats, features: Floats, information: Floats) -> Floats:
-    """Return shares that are less sure where the coefficients are not (MacKay's moderated output)."""
-    if not features.shape[1]:
-        return shares
-    away = features - (sets.sum(features) / sets.sizes[:, None])[sets.rows]
-    variance = sets.sum(np.einsum("ij,ij->i", np.linalg.solve(information, away.T).T, away)) / sets.sizes
-    power = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * variance)
-    return sets.softmax(power[sets.rows] * np.log(np.maximum(shares, np.finfo(float).tiny)))
+def _information(sets: Alternatives, features: Floats, shares: Sequence[Floats]) -> Floats:
+    """Return each row's Fisher information about the coefficients: the mean over several shares."""
+    weighted, width = np.mean(shares, axis=0)[:, None] * features, features.shape[1]
+    found = np.empty((len(sets.sizes), width, width))
+    for place, column in enumerate(features.T):
+        found[:, place] = sets.sum(weighted * column[:, None])
+    for share in shares:
+        mean = sets.sum(share[:, None] * features)
+        found -= mean[:, :, None] * mean[:, None, :] / len(shares)
+    return found
 
 
 def _worth_alone(sets: Alternatives, values: Floats, shares: Floats) -> Floats:
     """Return what an answer settles in its own row, in nats: half by its entropy, half by the spread of its labels."""
-    entropy = -sets.sum(shares * np.log(np.maximum(shares, np.finfo(float).tiny)))
+    entropy = -sets.sum(shares * np.log(np.maximum(shares, _LEAST)))
     away = values - sets.sum(shares * values)[sets.rows]
     variance = sets.sum(shares * away**2)
     total = float(variance.sum())
@@ -196,41 +206,41 @@ class _Design:
 
     Parameters
     ----------
-    sets : Alternatives
-    within : ndarray of shape (n_candidates, n_features)
-        As `_within` returns it.
+    rows : ndarray of shape (n_rows, n_features, n_features)
+        The information of each row.
     known : ndarray of shape (n_features, n_features)
         The information that is there already.
     counts : float
         How many rows each of these stands for.
     """
 
-    def __init__(self, sets: Alternatives, within: Floats, known: Floats, counts: float) -> None:
-        self._sets, self._within, self._known = sets, within, known
-        self._all = counts * within.T @ within
+    def __init__(self, rows: Floats, known: Floats, counts: float) -> None:
+        self._rows, self._known, self._all = rows, known, counts * rows.sum(axis=0)
 
     def worth(self, chosen: Floats) -> Floats:
         """Return the nats that one more answer of each row saves in all rows, if rows were chosen with these shares."""
-        if not self._within.shape[1]:
-            return np.zeros(len(self._sets.sizes))
-        information = self._known + (self._within * chosen[self._sets.rows, None]).T @ self._within
-        inverse = np.linalg.inv(information)
-        root = self._within @ (inverse @ self._all @ inverse)
-        return 0.5 * self._sets.sum(np.einsum("ij,ij->i", root, self._within))
+        inverse = np.linalg.inv(self._known + np.tensordot(chosen, self._rows, axes=1))
+        return np.asarray(0.5 * np.tensordot(self._rows, inverse @ self._all @ inverse, axes=2))
 
-    def minimise(self, start: Floats, own: Floats, n: int) -> Floats:
-        """Return the inclusion probabilities with the smallest expected loss.
+    def improve(self, chosen: Floats, own: Floats, n: int) -> Floats:
+        """Return inclusion probabilities with a smaller expected loss, which sum to n.
 
-        The loss is convex in the probabilities; each step (Frank and Wolfe's) goes towards the rows that are then the
-        ones most worth choosing.
+        The loss is convex in the probabilities; each step multiplies them by what rows are worth (the multiplicative
+        algorithm of optimal design). Few steps leave a part to all rows that are worth something.
         """
-        chosen = start
-        for step in range(_STEPS):
-            worth = self.worth(chosen) + own
-            target = np.zeros(len(chosen))
-            target[np.argsort(-worth, kind="stable")[:n]] = 1.0
-            chosen = chosen + (target - chosen) * (2.0 / (step + 2.0))
+        for _ in range(_STEPS):
+            chosen = _inclusion(chosen * np.maximum(self.worth(chosen) + own, _LEAST), n)
         return chosen
+
+
+def _inclusion(size: Floats, n: int) -> Floats:
+    """Return probabilities in proportion to the sizes, none above 1, that sum to n."""
+    ranked = np.sort(size)[::-1]
+    left = np.cumsum(ranked[::-1])[::-1]
+    # The first so many are certain: with them, the next would not be.
+    certain = np.arange(len(ranked))
+    several = int(np.argmax((n - certain) * ranked <= left))
+    return np.minimum(size * ((n - several) / left[several]), 1.0)
 
 
 def _systematic(inclusion: Floats, n: int, rng: np.random.Generator) -> Integers:
@@ -244,7 +254,7 @@ def _neighbouring(position: Floats) -> Integers:
     """Return an order of rows in which those near each other are alike: halves of halves, by the widest dimension."""
 
     def halve(rows: Integers) -> Integers:
-        if len(rows) < 3:
+        if len(rows) < 8:
             return rows
         part = position[rows]
         widest = int(np.argmax(part.var(axis=0)))
