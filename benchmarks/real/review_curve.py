@@ -59,9 +59,11 @@ def make_table(kind: str, rows: int, rng: np.random.Generator) -> Table:
     features: dict[str, Any] = {}
     away, worth = rng.normal(size=count), np.zeros(count)
     if "sources" in kind:
-        # Some sources are rare; which of them are good is nowhere said.
-        source = rng.choice(8, size=count, p=[0.34, 0.28, 0.18, 0.08, 0.05, 0.03, 0.02, 0.02])
-        worth += 6.0 * rng.permutation([3.0, 2.0, 1.0, 0.0, 0.0, -1.0, -2.0, -3.0])[source]
+        # Some sources are rare, none is twice in a row, and which of them are good is nowhere said.
+        rare = np.log([0.34, 0.28, 0.18, 0.08, 0.05, 0.03, 0.02, 0.02])
+        order = np.argsort(-rare - rng.gumbel(size=(rows, len(rare))), axis=1)
+        source = order[np.arange(len(rare)) < sizes[:, None]]
+        worth += 5.0 * rng.permutation(len(rare))[source]
         features["source"] = np.array([f"shop {place}" for place in source])
     if "scores" in kind:
         # In most rows all matches are about as good.

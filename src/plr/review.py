@@ -39,7 +39,7 @@ _RANDOM_SHARE = 0.2
 _MOST_ROWS = 20_000
 # Entries of all rows' matrices of information; with many features, fewer rows are looked at.
 _MOST_ENTRIES = 20_000_000
-_STEPS = 6
+_STEPS = 10
 # Coefficients are drawn so many times, each on both sides of those learned.
 _DRAWS = 8
 _LEAST = float(np.finfo(float).tiny)
@@ -196,7 +196,7 @@ def _worth_alone(sets: Alternatives, values: Floats, shares: Floats) -> Floats:
     """Return what an answer settles in its own row, in nats: half by its entropy, half by the spread of its labels."""
     entropy = -sets.sum(shares * np.log(np.maximum(shares, _LEAST)))
     away = values - sets.sum(shares * values)[sets.rows]
-    variance = sets.sum(shares * away**2)
+    variance = sets.sum(shares * (away / max(float(np.abs(away).max()), _LEAST)) ** 2)
     total = float(variance.sum())
     return 0.5 * (entropy + variance * (float(entropy.sum()) / total)) if total > 0 else entropy
 
