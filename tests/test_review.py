@@ -30,11 +30,11 @@ def choose(n=8, seed=0, *, rows=ROWS, open_rows=None, checked=None, telling=None
     )
 
 
-TELLING = np.arange(600) % 4 == 0
+TELLING = np.arange(300) % 4 == 0
 
 
 def test_rows_that_teach_are_chosen_and_some_at_random():
-    chosen = [choose(seed=seed, rows=600, telling=TELLING) for seed in range(100)]
+    chosen = [choose(seed=seed, rows=300, telling=TELLING) for seed in range(50)]
     rows = np.array([row for found in chosen for row in found[0]])
     how = np.array([how for found in chosen for how in found[1]])
     assert TELLING[rows[how == REVIEW]].mean() > 0.7
@@ -43,18 +43,18 @@ def test_rows_that_teach_are_chosen_and_some_at_random():
 
 
 def test_inverse_probabilities_give_unbiased_totals():
-    label = np.random.default_rng(1).normal(3.0, 1.0, 600) + 2.0 * TELLING
+    label = np.random.default_rng(1).normal(3.0, 1.0, 300) + 2.0 * TELLING
     means, plain = [], []
-    for seed in range(200):
-        rows, _, probability = choose(seed=seed, rows=600, telling=TELLING)
-        means.append((label[rows] / probability).sum() / 600)
+    for seed in range(80):
+        rows, _, probability = choose(seed=seed, rows=300, telling=TELLING)
+        means.append((label[rows] / probability).sum() / 300)
         plain.append(label[rows].mean())
-    assert np.mean(means) == pytest.approx(label.mean(), abs=4 * np.std(means) / np.sqrt(200))
+    assert np.mean(means) == pytest.approx(label.mean(), abs=4 * np.std(means) / np.sqrt(80))
     assert np.mean(plain) > label.mean() + 0.5
 
 
 def test_every_beginning_of_the_choice_has_both_kinds():
-    first = [choose(seed=seed)[1][:3] for seed in range(100)]
+    first = [choose(seed=seed)[1][:3] for seed in range(60)]
     assert 0.1 < np.mean([how == RANDOM for kinds in first for how in kinds]) < 0.3
 
 

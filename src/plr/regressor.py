@@ -466,7 +466,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         check_integer("n", n, low=1)
         rng = np.random.default_rng(check_seed(random_state).randint(2**31 - 1))
         found = self.identify(X, S)
-        known, weight, categorical = None, np.ones(len(found.index)), ()
+        known, weight = None, np.ones(len(found.index))
         if X is None:
             task, sets = self._training_rows("Give the rows: review(n, X, S).")
             rows, known, categorical = task.X, task.known, task.categorical
@@ -474,8 +474,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             weight = weight if task.sample_weight is None else task.sample_weight
         else:
             sets, rows, prediction = as_candidate_sets(S), check_features(self, X, self.learner_, reset=False), None
-            if hasattr(self, "columns_"):
-                categorical = self.columns_.categorical
+            columns: Columns | None = getattr(self, "columns_", None)
+            categorical = () if columns is None else columns.categorical
         if prediction is None:
             prediction = self.model_.predict(rows)
         features, coefficients, precision = (self.prior_ or unlearned_prior(sets)).design(sets, prediction, rows)

@@ -78,7 +78,7 @@ def test_rows_of_a_table(run, model):
 def test_mistakes(run, model):
     assert "keeps no rows to check" in run("review", "bare.plr", code=2)[1]
     assert "keeps 50 rows to check" in run("review", model, "-n", "55", "-o", "many.csv")[1]
-    assert "-n must be at least 1" in run("review", model, "-n", "0", code=2)[1]
+    assert "--n must be at least 1" in run("review", model, "-n", "0", code=2)[1]
     assert "name the table" in run("review", model, "--target", "y", code=2)[1]
 
 

@@ -33,7 +33,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
-    return make_content(tmp_path_factory.mktemp("model") / "m.plr", with_truth=True)
+    return make_content(tmp_path_factory.mktemp("model") / "m.plr", with_truth=True, with_review=True)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def review_command(
         ),
     ] = None,
     out: NewTable = None,
-    n: Annotated[int, typer.Option("-n", help="How many rows to choose.")] = 20,
+    n: Annotated[int, typer.Option("--n", "-n", help="How many rows to choose.")] = 20,
     target: Annotated[
         str | None, typer.Option(help="Column or columns of the candidates.", show_default="as in training")
     ] = None,
