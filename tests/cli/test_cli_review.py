@@ -95,7 +95,7 @@ def test_from_python_and_back(folder, model):
 
 def test_a_file_that_says_something_else_is_refused(run, model, folder):
     from plr.errors import DataError
-    from plr.tables.review_queue import ReviewQueue
+    from plr.review_queue import ReviewQueue
 
     written = read_manifest(folder / model)["extra"]["page"]["review"]
     assert ReviewQueue.from_dict(written).to_dict() == written

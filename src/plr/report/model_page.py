@@ -34,7 +34,7 @@ from plr.report.provenance import columns_of, command_of, settings_of, table_of
 from plr.report.review_data import review_data
 from plr.report.row_table import first_rows, rows_data
 from plr.report.rows import Rows, make_rows
-from plr.tables.review_queue import ReviewQueue
+from plr.review_queue import ReviewQueue
 
 __all__ = [
     "ModelContent",

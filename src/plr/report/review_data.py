@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from plr.candidates.known import CANNOT_TELL, NONE_OF_THESE
-from plr.tables.review_queue import ReviewQueue
+from plr.review_queue import ReviewQueue
 
 __all__ = ["review_data"]
 

@@ -22,6 +22,7 @@ from plr.front_end import PYTHON, FrontEnd, warn
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
 from plr.review import worth_checking
+from plr.review_queue import ReviewQueue
 from plr.sources.folder import open_source
 from plr.sources.recipe import read_recipe
 from plr.sources.source import Batch, Source
@@ -29,7 +30,6 @@ from plr.tables.evaluation import evaluate
 from plr.tables.fit_table import FitSummary, fit_table
 from plr.tables.identification_columns import MostDoubtful, count_doubt, identification_columns, identification_fields
 from plr.tables.output import Done, TableOutput, what_is_read
-from plr.tables.review_queue import ReviewQueue
 from plr.tables.roles import named_columns, only_one_role
 from plr.tables.row_digests import table_digest
 from plr.tables.row_reader import RowReader, no_candidates, place_in, take_with_candidates

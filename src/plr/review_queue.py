@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from plr.errors import DataError
 from plr.review import RANDOM, REVIEW, Review
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["ReviewQueue"]
 
@@ -92,6 +94,8 @@ class ReviewQueue:
 
     def to_table(self) -> pa.Table:
         """Return one line per row to fill in: ``value`` or ``answer``, beside the candidates as a text."""
+        import pyarrow as pa
+
         empty = pa.nulls(len(self), pa.string())
         with_records = any("record" in candidate for row in self.candidates for candidate in row)
         own = {
