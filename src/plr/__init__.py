@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from plr.generation import make_candidates
     from plr.persistence import load_model, save_model
     from plr.regressor import Identification, PartialLabelRegressor
+    from plr.review import Review
     from plr.tables import TableModel
 
 __version__ = "0.1.0"
@@ -19,6 +20,7 @@ __all__ = [
     "Diagnosis",
     "Identification",
     "PartialLabelRegressor",
+    "Review",
     "TableModel",
     "check",
     "load_model",
@@ -32,6 +34,7 @@ _HOMES = {
     "Diagnosis": "plr.diagnosis",
     "Identification": "plr.regressor",
     "PartialLabelRegressor": "plr.regressor",
+    "Review": "plr.review",
     "TableModel": "plr.tables",
     "check": "plr.diagnosis",
     "load_model": "plr.persistence",

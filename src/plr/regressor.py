@@ -24,7 +24,7 @@ from plr._checks import (
     check_validation,
     is_plain_target,
 )
-from plr._parameters import check_choice
+from plr._parameters import check_choice, check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.candidates.known import CheckedRows, read_known
 from plr.diagnosis import Diagnosis, diagnose_fit
@@ -52,8 +52,10 @@ from plr.priors.learned import (
     given_prior,
     share_training_records,
     teaching_rows,
+    unlearned_prior,
 )
-from plr.training import Recipe, count_rows, resolve_parts
+from plr.review import Review, choose_rows
+from plr.training import Recipe, count_rows, encode_rows, resolve_parts
 from plr.weighting import Weighting
 from plr.weighting.rule import Rule, row_sums, thread_count
 
@@ -470,6 +472,74 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 found = replace(again, caution=found.caution)
             self._identified = self._settle(found, given, task.known)
         return self._identified
+
+    def review(self, n: int = 20, X: Any = None, S: Any = None, random_state: object = None) -> Review:
+        """Choose the rows that are most worth checking next.
+
+        Those whose answer would change most: it settles the row itself, and where candidates have features, or false
+        ones depend on the features of rows, it teaches what makes a candidate believable in all rows. The choice is
+        spread over the features of rows, and about a fifth of it is a random sample. Give what was found to ``fit`` as
+        ``known``, with the probability of each row, and ask again.
+
+        Parameters
+        ----------
+        n : int, default=20
+            How many; fewer where there are not as many left.
+        X : array-like of shape (m, d), optional
+        S : candidate sets of m rows, optional
+            Rows to choose from. Without them, the rows of training that have not been checked.
+        random_state : int, RandomState or None, default=None
+            The same number gives the same rows.
+
+        Returns
+        -------
+        Review
+            Rows with several candidates, in random order: their candidates and probabilities, and with what
+            probability each was chosen.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from plr import PartialLabelRegressor
+        >>> X = np.linspace(0, 1, 100)[:, None]
+        >>> S = np.column_stack([3 * X[:, 0], np.random.default_rng(0).uniform(0, 3, size=100)])
+        >>> model = PartialLabelRegressor(learner="linear").fit(X, S)
+        >>> review = model.review(5, random_state=0)
+        >>> len(review.row), [candidate["value"] for candidate in review.candidates(0)] == sorted(S[review.row[0]])
+        (5, True)
+        """
+        check_integer("n", n, low=1)
+        rng = np.random.default_rng(check_seed(random_state).randint(2**31 - 1))
+        found = self.identify(X, S)
+        known, weight = None, np.ones(len(found.index))
+        if X is None:
+            task, sets = self._training_rows("Give the rows: review(n, X, S).")
+            rows, known, categorical = task.X, task.known, task.categorical
+            prediction = self._out_of_fold if self.model_.out_of_fold is None else self.model_.out_of_fold
+            weight = weight if task.sample_weight is None else task.sample_weight
+        else:
+            sets, rows, prediction = as_candidate_sets(S), check_features(self, X, self.learner_, reset=False), None
+            columns: Columns | None = getattr(self, "columns_", None)
+            categorical = () if columns is None else columns.categorical
+        if prediction is None:
+            prediction = self.model_.predict(rows)
+        features, coefficients, precision = (self.prior_ or unlearned_prior(sets)).design(sets, prediction, rows)
+        nobody = np.zeros(len(sets), dtype=bool)
+        several = (sets.unique() if sets.record is None else sets).sizes > 1
+        row, chosen, probability = choose_rows(
+            n,
+            sets,
+            found.probabilities,
+            several & (weight > 0) & ~(nobody if known is None else known.looked_at),
+            features,
+            coefficients,
+            precision,
+            nobody if known is None else known.found(sets),
+            encode_rows(rows, self.learner_, categorical),
+            rng,
+        )
+        flat = CandidateSets(found.probabilities, sets.offsets)[row].values
+        return Review(row, sets[row], flat, found.missing[row], chosen, probability)
 
     def _weigh(self, S: CandidateSets, known: CheckedRows | None = None) -> CandidateSets:
         """Return sets with the learned prior, where there is one, and known labels in place of candidates."""

@@ -26,7 +26,7 @@ from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 from plr.weighting import Posterior, Weighting, get_weighting
 
-__all__ = ["Recipe", "Trained", "count_rows", "resolve_parts"]
+__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "resolve_parts"]
 
 Floats = NDArray[np.float64]
 
@@ -172,6 +172,16 @@ def count_rows(S: CandidateSets, sample_weight: Floats | None, known: CheckedRow
             parameter="prior",
         )
     return weight
+
+
+def encode_rows(X: Any, learner: Learner, categorical: tuple[int, ...]) -> Floats | None:
+    """Return the features of rows as numbers of similar scale; None where they are no table."""
+    if learner.takes == "rows":
+        try:
+            X, categorical = as_matrix(X)
+        except ParameterError:
+            return None
+    return learn_encoding(X, categorical).apply(X)
 
 
 def _settle_known(task: Task) -> Task:

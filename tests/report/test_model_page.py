@@ -285,3 +285,19 @@ def test_ticks_are_round_and_points_stay_inside():
         across, up = chart.place(9.0, y)
         assert 0 <= across <= chart.width
         assert 0 <= up <= chart.height
+
+
+def test_rows_worth_checking(tmp_path):
+    content = make_content(tmp_path / "m.plr", with_review=True)
+    page = render_model_page(content)
+    check_policy(page)
+    assert HOSTILE not in page
+    assert ESCAPE not in page
+    titles = re.findall(r'<section id="(\w+)"><h2>', page)
+    assert titles.index("review") == titles.index("rows") - 1
+    data = json.loads(re.search(r'id="review-data">(.*?)</script>', page, re.DOTALL)[1])
+    assert data["row"] == content.review.row
+    assert len(data["row"]) == 50
+    assert all(len(candidates) > 1 for candidates in data["candidates"])
+    empty = dataclasses.replace(content, review=content.review.first(0))
+    assert 'id="review"' not in render_model_page(empty)

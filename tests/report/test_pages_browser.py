@@ -1,8 +1,11 @@
 """The pages in Chromium: they work, are silent, ask for nothing, and fit a phone."""
 
+import csv
 import dataclasses
+import io
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -29,9 +32,18 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("page")
-    return write_model_page(make_content(folder / "m.plr", with_truth=True), folder / "page.html").as_uri()
+def content(tmp_path_factory):
+    return make_content(tmp_path_factory.mktemp("model") / "m.plr", with_truth=True, with_review=True)
+
+
+@pytest.fixture(scope="module")
+def queue(content):
+    return content.review
+
+
+@pytest.fixture(scope="module")
+def address(content, tmp_path_factory):
+    return write_model_page(content, tmp_path_factory.mktemp("page") / "page.html").as_uri()
 
 
 @pytest.fixture(scope="module")
@@ -186,11 +198,92 @@ def test_texts_have_contrast(visit, scheme):
     assert poor == []
 
 
+def choices(page):
+    return page.locator("#review-choices button")
+
+
+def title(page):
+    return page.locator("#review-title").inner_text()
+
+
+def kept(page):
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download CSV").click()
+    assert waiting.value.suggested_filename == "review.csv"
+    return list(csv.DictReader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))
+
+
+def test_rows_worth_checking_are_answered_by_clicks(visit, queue):
+    page = visit()
+    download = page.get_by_role("button", name="Download CSV")
+    assert download.is_disabled()
+    assert page.locator("#review-count").inner_text() == "0 of 50 answered."
+    assert title(page) == f"Row {queue.row[0]} (1 of 50)"
+    choices(page).nth(1).click()
+    assert title(page) == f"Row {queue.row[1]} (2 of 50)"
+    page.get_by_role("button", name="None of these").click()
+    page.get_by_role("button", name="Cannot tell").click()
+    assert page.locator("#review-count").inner_text() == "3 of 50 answered."
+    found = kept(page)
+    assert [int(line["row"]) for line in found] == queue.row[:3]
+    assert float(found[0]["value"]) == queue.candidates[0][1]["value"]
+    assert [line["answer"] for line in found] == ["", "none of these", "cannot tell"]
+    assert [line["value"] for line in found[1:]] == ["", ""]
+    assert [line["chosen"] for line in found] == queue.chosen[:3]
+    assert [float(line["probability"]) for line in found] == queue.probability[:3]
+
+
+def test_rows_worth_checking_are_answered_by_keys(visit, queue):
+    page = visit()
+    choices(page).first.focus()
+    for key in ("2", "n", "?", "ArrowLeft", "ArrowLeft"):
+        page.keyboard.press(key)
+    assert title(page) == f"Row {queue.row[1]} (2 of 50)"
+    pressed = page.locator("#review-queue [aria-pressed=true]")
+    assert pressed.all_inner_texts() == ["None of these"]
+    page.keyboard.press("n")
+    assert pressed.count() == 0
+    assert title(page) == f"Row {queue.row[1]} (2 of 50)"
+    assert page.locator("#review-count").inner_text() == "2 of 50 answered."
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("9")
+    assert page.locator("#review-count").inner_text() == "2 of 50 answered."
+    page.get_by_label("Search").press("n")
+    assert page.locator("#review-count").inner_text() == "2 of 50 answered."
+
+
+def test_answers_are_kept_in_the_browser_until_they_are_forgotten(visit, queue):
+    page = visit()
+    choices(page).first.click()
+    page.get_by_role("button", name="Cannot tell").click()
+    page.reload()
+    assert page.locator("#review-count").inner_text() == "2 of 50 answered."
+    assert title(page) == f"Row {queue.row[2]} (3 of 50)"
+    assert len(kept(page)) == 2
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Forget all answers").click()
+    assert page.locator("#review-count").inner_text() == "0 of 50 answered."
+    assert title(page) == f"Row {queue.row[0]} (1 of 50)"
+    page.evaluate("for (const key of Object.keys(localStorage)) localStorage.setItem(key, '[[0,99],[77,0],3]')")
+    page.reload()
+    assert page.locator("#review-count").inner_text() == "0 of 50 answered."
+
+
+def test_a_whole_row_to_check_fits_a_phone(visit):
+    page = visit(viewport={"width": 390, "height": 844}, has_touch=True)
+    card = page.locator("#review-card").bounding_box()
+    assert card["x"] >= 0
+    assert card["x"] + card["width"] <= 390
+    assert min(choice.bounding_box()["height"] for choice in choices(page).all()) >= 24
+
+
 def test_without_script_there_are_pictures_and_the_first_rows(visit):
     page = visit(java_script_enabled=False)
     assert page.locator("#rows-table tbody tr").count() == 25
     assert page.locator(".chart").count() >= 5
     assert not page.locator(".controls").is_visible()
+    assert page.locator("#review-list li").count() == 50
+    assert not page.locator("#review-queue").is_visible()
     assert page.locator("#rows-count").inner_text() == "The 25 least certain of 120 rows."
 
 

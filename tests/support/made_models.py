@@ -7,7 +7,7 @@ from plr import CandidateSets, PartialLabelRegressor
 from plr.persistence import read_manifest, save_model
 from plr.report import training_rows
 from plr.report.importance import measure_importance
-from plr.report.model_page import ModelContent, read_training_rows
+from plr.report.model_page import ModelContent, read_review, read_training_rows
 
 HOSTILE = "<script>fetch('http://example.org/')</script>"
 ESCAPE = "</script><img src=x onerror=alert(1)>"
@@ -25,7 +25,7 @@ def make_problem(rows=120, seed=0):
     return pa.table({"size": x[:, 0], HOSTILE: x[:, 1]}), CandidateSets.from_lists(sets), y
 
 
-def make_content(path, rows=120, with_truth=False):
+def make_content(path, rows=120, with_truth=False, with_review=False):
     """Return what the page of a model shows, after the model has been in a file."""
     X, S, y = make_problem(rows)
     model = PartialLabelRegressor("linear", random_state=0).fit(X, S)
@@ -52,7 +52,8 @@ def make_content(path, rows=120, with_truth=False):
     }
     save_model(model, path, extra={"page": page, "table": table})
     manifest = read_manifest(path)
-    return ModelContent(HOSTILE, model, manifest, *_split(manifest))
+    review = read_review(manifest) if with_review else None
+    return ModelContent(HOSTILE, model, manifest, *_split(manifest), review=review)
 
 
 def _split(manifest):

@@ -61,6 +61,11 @@ class CheckedRows:
         """The rows whose true label is known."""
         return ~np.isnan(self.value)
 
+    @property
+    def looked_at(self) -> Booleans:
+        """The rows that somebody looked at, with an answer or without."""
+        return self.labelled | self.missing | self.undecided
+
     def settle(self, S: CandidateSets) -> CandidateSets:
         """Return the sets with known labels in place of all candidates of their rows."""
         values = np.where(self.labelled[S.row_index], self.value[S.row_index], S.values)

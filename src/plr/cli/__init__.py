@@ -31,6 +31,7 @@ from plr.cli.generate import generate_command
 from plr.cli.identify import identify_command
 from plr.cli.predict import predict_command
 from plr.cli.report import report_command
+from plr.cli.review import review_command
 from plr.errors import PlrError
 
 __all__ = ["VERBS", "app", "command", "main"]
@@ -40,6 +41,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "fit": fit_command,
     "predict": predict_command,
     "identify": identify_command,
+    "review": review_command,
     "evaluate": evaluate_command,
     "report": report_command,
     "generate": generate_command,

@@ -219,6 +219,12 @@ def fit_command(
         return
     for line in _in_words(done):
         typer.echo(line)
+    if many := done["worth_checking"]:
+        rows = "" if page else f" {data}"
+        typer.echo(
+            f"{many} rows are worth checking next; plr review {out}{rows} -n {many} -o review.csv lists them. "
+            "Fill in the true values, and fit again with --known review.csv."
+        )
 
 
 def _in_words(done: dict[str, Any]) -> Iterator[str]:

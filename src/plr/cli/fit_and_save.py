@@ -158,6 +158,7 @@ workers, address, scratch
         "prior": _prior_of(regressor),
         "diagnosis": model.diagnosis,
         "caution": model.caution,
+        "worth_checking": model.rows_worth_checking,
         "seconds": round(time.monotonic() - started, 2),
     }
     if folder is not None:

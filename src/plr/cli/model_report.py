@@ -16,7 +16,7 @@ from plr.errors import ParameterError
 from plr.regressor import PartialLabelRegressor
 from plr.report import training_rows, write_model_page
 from plr.report.importance import Importance, measure_importance
-from plr.report.model_page import ModelContent, read_training_rows
+from plr.report.model_page import ModelContent, read_review, read_training_rows
 from plr.report.rows import Rows, make_rows
 from plr.sources.files import read_file
 from plr.tables import TableModel
@@ -70,7 +70,8 @@ def report_model(
     trained, manifest = load(path, trust, module)
     rows, importance = read_training_rows(manifest)
     source = str(trained.description.get("source") or "")
-    content = ModelContent(path.name, trained.regressor, manifest, rows, False, source, importance)
+    review = read_review(manifest) if data is None else None
+    content = ModelContent(path.name, trained.regressor, manifest, rows, False, source, importance, review=review)
     if data is not None:
         with TERMINAL.working("Looking at the rows"):
             content = _about_table(content, trained, data, truth, target, prior)

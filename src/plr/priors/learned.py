@@ -53,6 +53,7 @@ __all__ = [
     "one_to_one",
     "share_training_records",
     "teaching_rows",
+    "unlearned_prior",
 ]
 
 Floats = NDArray[np.float64]
@@ -257,6 +258,18 @@ class LearnedPrior:
             )
         taken = np.array([self.held.get(name, 0.0) for name in S.record.tolist()])
         return one_to_one(S, utility + np.log(np.maximum(1.0 - taken, _LEAST_FREE)))
+
+    def design(self, S: CandidateSets, prediction: Floats, X: Any) -> tuple[Floats, Floats, Floats]:
+        """Return what coefficients and exponent multiply, both, and how sure they are without checked rows.
+
+        The first has a line for each candidate. The last is the middle of the penalties that are chosen from.
+        """
+        matrix, groups, coefficients = self.columns.matrix(S), self.columns.groups, self.coefficients
+        if self.agreement is not None:
+            ratio = replace(self.agreement, exponent=1.0).log_ratio(S, prediction, X)
+            matrix, groups = np.column_stack([matrix, ratio]), (*groups, "exponent")
+            coefficients = np.append(coefficients, self.agreement.exponent)
+        return matrix, coefficients, np.array([np.exp(np.mean(np.log(_PENALTIES[group]))) for group in groups])
 
     def holding(self, S: CandidateSets, probabilities: Floats) -> LearnedPrior:
         """Return the same prior that remembers which records the candidates of training rows are."""
@@ -563,6 +576,12 @@ def given_prior(S: CandidateSets) -> LearnedPrior:
     with_prior = S.prior is not None
     columns = CandidateColumns({}, (), {}, False, with_prior, np.ones(int(with_prior)))
     return LearnedPrior(columns, np.ones(int(with_prior)), 0, Dependence(0.0))
+
+
+def unlearned_prior(S: CandidateSets) -> LearnedPrior:
+    """Return a prior for the features that candidates have, of which nothing has been learned yet."""
+    columns = CandidateColumns.learn(S, np.ones(len(S)), with_values=False)
+    return LearnedPrior(columns, np.zeros(len(columns.scales)), 0, Dependence(0.0))
 
 
 def check_one_to_one(S: CandidateSets, checked: CheckedRows | None) -> None:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from plr.atomic_file import write_files
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError
@@ -29,12 +31,23 @@ from plr.report.model_charts import (
 )
 from plr.report.pages import render_page
 from plr.report.provenance import columns_of, command_of, settings_of, table_of
+from plr.report.review_data import review_data
 from plr.report.row_table import first_rows, rows_data
 from plr.report.rows import Rows, make_rows
+from plr.review_queue import ReviewQueue
 
-__all__ = ["ModelContent", "read_training_rows", "render_model_page", "training_rows", "write_model_page"]
+__all__ = [
+    "ModelContent",
+    "read_review",
+    "read_training_rows",
+    "render_model_page",
+    "training_rows",
+    "write_model_page",
+]
 
 _MOST_NAMES, _LONGEST_NAME = 8, 60
+# Rows worth checking that a model file keeps.
+_REVIEWED = 50
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,8 @@ class ModelContent:
     importance : Importance or None
     trained : Rows or None
         The training rows, where ``rows`` are new ones.
+    review : ReviewQueue or None
+        Training rows that are worth checking.
     """
 
     name: str
@@ -67,6 +82,7 @@ class ModelContent:
     source: str = ""
     importance: Importance | None = None
     trained: Rows | None = None
+    review: ReviewQueue | None = None
 
     @property
     def table(self) -> dict[str, Any]:
@@ -140,7 +156,8 @@ def training_rows(
         keeps it in the file.
     """
     known = model.model_.out_of_fold
-    found = model.identify() if known is not None else model._identified
+    free = known is not None or model._belief is not None
+    found = model.identify() if free else model._identified
     rows = make_rows(
         S,
         model.candidate_probabilities_ if found is None else found.probabilities,
@@ -153,7 +170,12 @@ def training_rows(
         columns=columns,
         naming=naming,
     )
-    return {"training": rows.to_dict(), "importance": None if importance is None else asdict(importance)}
+    page = {"training": rows.to_dict(), "importance": None if importance is None else asdict(importance)}
+    if found is not None and rows.several.any():
+        numbers = np.arange(len(S)) if S.kept is None else S.kept
+        queue = ReviewQueue.of(model.review(_REVIEWED, random_state=0), numbers.tolist(), columns)
+        page["review"] = queue.to_dict()
+    return page
 
 
 def read_training_rows(manifest: Mapping[str, Any]) -> tuple[Rows | None, Importance | None]:
@@ -165,6 +187,13 @@ def read_training_rows(manifest: Mapping[str, Any]) -> tuple[Rows | None, Import
         None if rows is None else Rows.from_dict(rows),
         None if importance is None else Importance.from_dict(importance),
     )
+
+
+def read_review(manifest: Mapping[str, Any]) -> ReviewQueue | None:
+    """Return the training rows worth checking that a model file keeps, None where it keeps none."""
+    page = (manifest.get("extra") or {}).get("page")
+    found = page.get("review") if isinstance(page, dict) else None
+    return None if found is None else ReviewQueue.from_dict(found)
 
 
 def write_model_page(content: ModelContent, out: str | os.PathLike[str]) -> Path:
@@ -224,6 +253,7 @@ def render_model_page(content: ModelContent) -> str:
         coverage_drawn=None if calibration is None else coverage_chart(calibration, content.label),
         table=None if rows is None else first_rows(rows, content.half, content.label, content.target),
         data=None if rows is None else rows_data(rows, content.half, content.target),
+        review=review_data(content.review),
         cut=rows is not None and bool((rows.given > rows.sizes).any()),
         settings=settings_of(model, content.manifest),
         command=command_of(content.table, content.target, content.name),

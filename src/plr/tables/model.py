@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from plr._checks import check_seed
 from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.columns.candidates import SetColumns
@@ -22,6 +23,8 @@ from plr.front_end import PYTHON, FrontEnd, warn
 from plr.identification import Identification
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
+from plr.review import worth_checking
+from plr.review_queue import ReviewQueue
 from plr.sources.folder import open_source
 from plr.sources.recipe import read_recipe
 from plr.sources.source import Batch, Source, TableSource
@@ -35,11 +38,11 @@ from plr.tables.identification_columns import (
     identification_columns,
     identification_fields,
 )
-from plr.tables.long_table import LongTable, one_line_per_row
+from plr.tables.long_table import LongTable, name_rows, one_line_per_row
 from plr.tables.output import Done, NewColumns, TableOutput, what_is_read
 from plr.tables.roles import named_columns, only_one_role
 from plr.tables.row_digests import SeenRows, table_digest
-from plr.tables.row_reader import RowReader, no_candidates, place_in
+from plr.tables.row_reader import RowReader, no_candidates, place_in, take_with_candidates
 
 if TYPE_CHECKING:
     from plr.streaming.engine import Engine
@@ -49,6 +52,9 @@ __all__ = ["TableModel", "open_identified", "restore"]
 
 Floats = NDArray[np.float64]
 Columns = str | Sequence[str] | None
+
+# Of a source in batches, the rows that are chosen from; and columns that tell a person what a row is.
+_REVIEWED, _NAMING = 20_000, 8
 
 
 class TableModel:
@@ -164,6 +170,17 @@ class TableModel:
     def caution(self) -> str:
         """Why the data that the model was fitted to cannot tell which candidates are true; empty where it can."""
         return "" if self.regressor.diagnosis_ is None else self.regressor.diagnosis_.caution
+
+    @property
+    def rows_worth_checking(self) -> int:
+        """How many rows of training to check next; 0 where that would change little, or is not known."""
+        found, prior = self.summary, self.regressor.prior_
+        if found is None or found.sets is None:
+            return 0
+        depends = prior is not None and prior.agreement is not None
+        doubtful = 0 if found.doubt is None else int(found.doubt["doubtful"])
+        several = int((found.sets.unique().sizes > 1).sum())
+        return worth_checking(depends, 0 if prior is None else prior.checked, several, doubtful)
 
     def fit(
         self,
@@ -371,6 +388,68 @@ class TableModel:
         found = pa.concat_tables(pa.table(columns(batch)[0]) for batch in columns.source.batches())
         columns.reader.tell(PYTHON)
         return _keyed(found, columns.source, columns.found, columns.sets, all_candidates)
+
+    def review(
+        self,
+        n: int = 20,
+        data: Any = None,
+        *,
+        target: Columns = None,
+        prior: Columns = None,
+        row: Columns = None,
+        record: Columns = None,
+        random_state: object = None,
+        front: FrontEnd = PYTHON,
+    ) -> pa.Table:
+        """Choose the rows that are most worth checking next, as `PartialLabelRegressor.review` does.
+
+        Parameters
+        ----------
+        n : int, default=20
+            How many; fewer where there are not as many left.
+        data : path, frame or Source, optional
+            Rows to choose from, with candidates; a sample of those that are read in batches. Without it, the rows of
+            training that have not been checked.
+        target, prior, row, record : str or sequence of str, optional
+            As of `identify`.
+        random_state : int, RandomState or None, default=None
+        front : FrontEnd
+
+        Returns
+        -------
+        pyarrow.Table
+            One line for each row: ``row``, its id in a long table or else its number from 0; columns that tell what it
+            is; ``candidates``, with probabilities and records, as a text; ``value``, ``record`` and ``answer``, empty,
+            to be filled in; ``chosen`` (``review`` or ``random``) and ``probability``, with which the row was chosen.
+        """
+        if data is None:
+            found = self._training_rows()
+            assert found.table is not None
+            assert found.sets is not None
+            review = self.regressor.review(n, random_state=random_state)
+            numbers = np.arange(len(found.sets)) if found.sets.kept is None else found.sets.kept
+            hidden = {*found.roles.sets.names, *found.roles.truth}
+            naming = self._naming(found.table, hidden)
+            return ReviewQueue.of(review, name_rows(found.source, numbers), naming).to_table()
+        whole = open_source(data)
+        asked = {"target": target, "prior": prior, "row": row, "record": record}
+        columns = self._fitted().set_columns(whole, asked, front)
+        source = self.one_line_per_row(whole, columns, front=front)
+        table, numbers = source.sample(_REVIEWED, check_seed(random_state).randint(2**31 - 1))
+        part = table.num_rows / source.rows
+        table, sets, place = take_with_candidates(table, columns, source, numbers, drop_empty=True, front=front)
+        numbers = numbers if sets.kept is None else numbers[sets.kept]
+        reader = RowReader(self, source, columns.names)
+        review = self.regressor.review(n, reader.read(table, place), sets, random_state)
+        reader.tell(front)
+        naming = self._naming(table, {*columns.names, self.truth})
+        return ReviewQueue.of(review, name_rows(source, numbers), naming).scaled(part).to_table()
+
+    def _naming(self, table: pa.Table, hidden: Collection[str | None]) -> dict[str, list[Any]]:
+        """Return the cells of columns that tell a person what a row is: those that are no features first."""
+        used = set() if self.features is None else {column.name for column in self.features.used}
+        names = sorted((name for name in table.column_names if name not in hidden), key=used.__contains__)
+        return {name: table[name].to_pylist() for name in names[:_NAMING]}
 
     def evaluate(
         self,

@@ -173,3 +173,128 @@
   for (const part of document.querySelectorAll(".controls, .pager")) part.hidden = false;
   choose();
 })();
+(() => {
+  const source = document.getElementById("review-data");
+  if (!source) return;
+  const data = JSON.parse(source.textContent);
+  const count = data.row.length;
+  const part = (name) => document.getElementById(`review-${name}`);
+  const make = (name, content, className) => {
+    const made = document.createElement(name);
+    made.textContent = content;
+    if (className) made.className = className;
+    return made;
+  };
+
+  // An answer is the place of a candidate, or one of these; what a browser kept may be anything.
+  const none = "none", unsure = "unsure", store = `plr-review-${data.key}`;
+  const isAnswer = (row, answer) => answer === none || answer === unsure ||
+    (Number.isInteger(answer) && answer >= 0 && answer < data.candidates[row].length);
+  const answers = new Map();
+  try {
+    for (const [row, answer] of JSON.parse(localStorage.getItem(store)) ?? []) {
+      if (Number.isInteger(row) && row >= 0 && row < count && isAnswer(row, answer)) answers.set(row, answer);
+    }
+  } catch { /* The browser keeps nothing. */ }
+  const keep = () => {
+    try { localStorage.setItem(store, JSON.stringify([...answers])); } catch { /* The browser keeps nothing. */ }
+  };
+
+  let at = 0;
+  const show = () => {
+    part("title").textContent = `Row ${data.row[at]} (${at + 1} of ${count})`;
+    part("count").textContent = `${answers.size} of ${count} answered.`;
+    part("about").replaceChildren(...Object.entries(data.columns).map(([name, cells]) => {
+      const made = make("div", "");
+      made.append(make("dt", name), make("dd", cells[at]));
+      return made;
+    }));
+    part("choices").replaceChildren(...data.candidates[at].map((candidate, place) => {
+      const button = make("button", "");
+      button.type = "button";
+      button.setAttribute("aria-pressed", String(answers.get(at) === place));
+      if (place < 9) {
+        button.setAttribute("aria-keyshortcuts", String(place + 1));
+        button.append(make("small", String(place + 1)));
+      }
+      button.append(make("span", String(Number(candidate.value.toPrecision(9)))));
+      if (candidate.record) button.append(make("span", candidate.record));
+      button.append(make("span", `${Math.round(100 * candidate.probability)} %`, "share"));
+      button.addEventListener("click", () => answer(place));
+      const line = make("li", "");
+      line.append(button);
+      return line;
+    }));
+    for (const [name, kind] of [["none", none], ["unsure", unsure]]) {
+      part(name).setAttribute("aria-pressed", String(answers.get(at) === kind));
+    }
+    part("previous").disabled = at === 0;
+    part("next").disabled = at + 1 === count;
+    part("download").disabled = answers.size === 0;
+    part("clear").disabled = answers.size === 0;
+  };
+  const move = (step) => {
+    at = Math.min(Math.max(at + step, 0), count - 1);
+    show();
+    part("card").focus({ preventScroll: true });
+  };
+  const answer = (kind) => {
+    const again = answers.get(at) === kind;
+    if (again) answers.delete(at);
+    else answers.set(at, kind);
+    keep();
+    move(again ? 0 : 1);
+  };
+
+  const quoted = (cell) => /[",\n\r]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+  const asText = () => {
+    const lines = [["row", "value", "record", "answer", "chosen", "probability"]];
+    for (let row = 0; row < count; row++) {
+      if (!answers.has(row)) continue;
+      const given = answers.get(row), candidate = data.candidates[row][given];
+      lines.push([
+        data.row[row],
+        candidate ? candidate.value : "",
+        candidate?.record ?? "",
+        given === none ? data.none : given === unsure ? data.unsure : "",
+        data.chosen[row],
+        data.probability[row],
+      ]);
+    }
+    return lines.map((cells) => `${cells.map((cell) => quoted(String(cell))).join(",")}\n`).join("");
+  };
+  part("download").addEventListener("click", () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([asText()], { type: "text/csv" }));
+    link.download = "review.csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  });
+  part("clear").addEventListener("click", () => {
+    if (!confirm(`Forget ${answers.size} answers?`)) return;
+    answers.clear();
+    keep();
+    at = 0;
+    move(0);
+  });
+  part("none").addEventListener("click", () => answer(none));
+  part("unsure").addEventListener("click", () => answer(unsure));
+  part("previous").addEventListener("click", () => move(-1));
+  part("next").addEventListener("click", () => move(1));
+  part("card").addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const place = "123456789".indexOf(event.key);
+    if (event.key.length === 1 && place >= 0 && place < data.candidates[at].length) answer(place);
+    else if (event.key === "n") answer(none);
+    else if (event.key === "?") answer(unsure);
+    else if (event.key === "ArrowLeft") move(-1);
+    else if (event.key === "ArrowRight") move(1);
+    else return;
+    event.preventDefault();
+  });
+  // Go on with the first row that has no answer.
+  while (at + 1 < count && answers.has(at)) at += 1;
+  show();
+  part("queue").hidden = false;
+  part("list").hidden = true;
+})();
