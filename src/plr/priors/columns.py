@@ -33,6 +33,9 @@ class CandidateColumns:
     numbers : dict of str to (float, float)
         Columns of numbers, each with a low and a high value that are typical of it. Each gives its value, whether it is
         the highest of its row and whether the second.
+    roots : tuple of str
+        Which of these were never negative in training; their square root counts, which is halfway between differences
+        and ratios.
     gaps : tuple of str
         Which of these had gaps in training; each gets a column that says where.
     levels : dict of str to tuple of str
@@ -46,6 +49,7 @@ class CandidateColumns:
     """
 
     numbers: dict[str, tuple[float, float]]
+    roots: tuple[str, ...]
     gaps: tuple[str, ...]
     levels: dict[str, tuple[str, ...]]
     with_values: bool
@@ -61,16 +65,18 @@ class CandidateColumns:
         """Look at the features of training rows."""
         numbers = {name: column for name, column in S.features.items() if column.dtype.kind == "f"}
         levels = {name: _frequent(column) for name, column in S.features.items() if name not in numbers}
-        ranges, gaps = {}, []
+        ranges, roots, gaps = {}, [], []
         for name, column in numbers.items():
             present = column[~np.isnan(column)]
             low, high = np.quantile(present, [0.1, 0.9]).tolist() if len(present) else (0.0, 1.0)
             ranges[name] = (low, high)
+            if (present >= 0.0).all():
+                roots.append(name)
             if len(present) < len(column):
                 gaps.append(name)
         own = 3 * len(numbers) + len(gaps) + sum(map(len, levels.values()))
         width = own + len(_BUILT_IN) * with_values + (S.prior is not None)
-        plain = cls(ranges, tuple(gaps), levels, with_values, S.prior is not None, np.ones(width))
+        plain = cls(ranges, tuple(roots), tuple(gaps), levels, with_values, S.prior is not None, np.ones(width))
         raw, sets = plain.matrix(S), Alternatives(S.offsets)
         away = raw - (sets.sum(raw) / sets.sizes[:, None])[sets.rows]
         spread = np.sqrt((away**2).mean(axis=0))
@@ -103,8 +109,9 @@ class CandidateColumns:
             column = self._column(S, name, "f")
             order, present = _order(sets, column), ~np.isnan(column)
             count = sets.sum(present.astype(float))
-            mean = sets.sum(np.where(present, column, 0.0)) / np.maximum(count, 1.0)
-            columns += [np.where(present, column, mean[rows]), order == 0, order == 1]
+            number = self.transform(name, np.where(present, column, 0.0))
+            mean = sets.sum(np.where(present, number, 0.0)) / np.maximum(count, 1.0)
+            columns += [np.where(present, number, mean[rows]), order == 0, order == 1]
         columns += [np.isnan(self._column(S, name, "f")) for name in self.gaps]
         for name, levels in self.levels.items():
             column = self._column(S, name, "U")
@@ -118,6 +125,10 @@ class CandidateColumns:
         if self.with_prior:
             columns.append(np.log(np.maximum(S.prior_or_uniform, _LEAST_PRIOR)))
         return np.column_stack(columns).astype(float) / self.scales if columns else np.empty((len(values), 0))
+
+    def transform(self, name: str, column: Floats) -> Floats:
+        """Return the numbers of a column as they count."""
+        return np.sqrt(np.maximum(column, 0.0)) if name in self.roots else column
 
     def _column(self, S: CandidateSets, name: str, kind: str) -> NDArray[Any]:
         if name not in S.features:
@@ -143,10 +154,15 @@ def _frequent(column: NDArray[Any]) -> tuple[str, ...]:
 
 
 def _order(sets: Alternatives, column: Floats) -> Floats:
-    """Return each candidate's place in its row, 0 for the highest; missing ones come last."""
-    order = np.lexsort((-np.nan_to_num(column, nan=-np.inf), sets.rows))
+    """Return how many candidates of its row are higher than each; missing ones come last."""
+    filled = np.nan_to_num(column, nan=-np.inf)
+    order = np.lexsort((-filled, sets.rows))
+    line, rows = filled[order], sets.rows[order]
+    begins = np.append(True, (line[1:] != line[:-1]) | (rows[1:] != rows[:-1]))
+    # Equal ones share the place of the first of them.
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(line)), 0))
     place = np.empty(len(column))
-    place[order] = np.arange(len(column)) - sets.offsets[:-1][sets.rows]
+    place[order] = first - sets.offsets[:-1][rows]
     return place
 
 

@@ -20,6 +20,9 @@ __all__ = ["Alternatives", "fit_logit"]
 Floats = NDArray[np.float64]
 
 _PASSES = 3
+# Of a group that is shrunk like this next to nothing is left; it counts at all only where the log evidence for it gains
+# so much.
+_NEXT_TO_NOTHING, _MARGIN = 1000.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ def fit_logit(
     centre : ndarray of shape (n_features,)
         What the coefficients are shrunk towards.
     penalties : dict of str to sequence of float
-        The penalties to choose from, for each group.
+        The penalties to choose from, for each group. Where the largest is 1000 or more, the group counts only if the
+        evidence for it is clear.
     weights : ndarray of shape (n_rows,)
         How much each row counts.
     """
@@ -99,7 +103,9 @@ def fit_logit(
 
     def maximise(chosen: Mapping[str, float], start: Floats) -> tuple[float, Floats]:
         penalty = np.array([chosen[group] for group in groups])
-        return _maximise(sets, features, true, weights, centre, penalty, start)
+        evidence, found = _maximise(sets, features, true, weights, centre, penalty, start)
+        doubtful = sum(chosen[name] < _NEXT_TO_NOTHING <= max(penalties[name]) for name in names)
+        return evidence - _MARGIN * doubtful, found
 
     best = maximise(chosen, centre)
     # One group after the other, from the strongest penalties on.
