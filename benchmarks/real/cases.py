@@ -16,7 +16,19 @@ from numpy.typing import NDArray
 
 from plr import CandidateSets
 
-__all__ = ["FOLDS", "MADE_UP", "OWN", "PAPER", "SEED", "Part", "Problem", "Table", "digest", "problem", "tables_in"]
+__all__ = [
+    "FOLDS",
+    "MADE_UP",
+    "OWN",
+    "PAPER",
+    "SEED",
+    "Part",
+    "Problem",
+    "digest",
+    "folds_of",
+    "problem",
+    "tables_in",
+]
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -50,8 +62,8 @@ PAPER = {
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """Rows with candidates, and the truth.
+class Part:
+    """Rows with candidates, and the truth: a table, or a part of one.
 
     Attributes
     ----------
@@ -70,9 +82,6 @@ class Table:
     def take(self, rows: NDArray[np.int64]) -> Part:
         """Return some of the rows."""
         return Part(self.X[rows], self.truth[rows], self.S[rows], _of_rows(self.S, rows, self.is_true))
-
-
-Part = Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +139,7 @@ def _files(name: str, folder: Path) -> tuple[Path, Path]:
 
 
 @lru_cache(4)
-def _read(name: str, folder: Path) -> Table:
+def _read(name: str, folder: Path) -> Part:
     import pandas as pd
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -152,7 +161,7 @@ def _read(name: str, folder: Path) -> Table:
         record=pairs["record"].to_numpy(),
     )
     truth = np.log(rows["true_price"].to_numpy(dtype=float))
-    return Table(np.column_stack(columns).astype(float), truth, S, pairs["is_match"].to_numpy().astype(bool))
+    return Part(np.column_stack(columns).astype(float), truth, S, pairs["is_match"].to_numpy().astype(bool))
 
 
 def _paper(case: PaperCase, trial: int) -> Problem:
@@ -167,7 +176,7 @@ def _paper(case: PaperCase, trial: int) -> Problem:
 
 
 @lru_cache(8)
-def _made_up(name: str) -> Table:
+def _made_up(name: str) -> Part:
     rng = np.random.default_rng([SEED, list(MADE_UP).index(name)])
     X = rng.normal(size=(_ROWS, _COLUMNS))
     truth = np.sin(2.0 * X[:, 0]) + 0.7 * X[:, 1] + 0.5 * X[:, 2] * (X[:, 3] > 0) + 0.3 * rng.normal(size=_ROWS)
@@ -180,49 +189,49 @@ def _made_up(name: str) -> Table:
     }[name](X, truth, rng)
 
 
-def _uniform(X: Floats, truth: Floats, rng: np.random.Generator) -> Table:
+def _uniform(X: Floats, truth: Floats, rng: np.random.Generator) -> Part:
     false = rng.uniform(truth.min(), truth.max(), (_ROWS, 4))
     return _shuffled(X, truth, false, rng, helpful=0.5)
 
 
-def _leaning(X: Floats, truth: Floats, rng: np.random.Generator) -> Table:
+def _leaning(X: Floats, truth: Floats, rng: np.random.Generator) -> Part:
     false = truth[:, None] + 0.8 * rng.normal(0.8, 1.0, (_ROWS, 4))
     return _shuffled(X, truth, false, rng, helpful=None)
 
 
-def _near_and_far(X: Floats, truth: Floats, rng: np.random.Generator) -> Table:
+def _near_and_far(X: Floats, truth: Floats, rng: np.random.Generator) -> Part:
     near = truth[:, None] + 0.6 * rng.normal(size=(_ROWS, 4))
     far = rng.uniform(truth.min(), truth.max(), (_ROWS, 2))
     return _shuffled(X, truth, np.hstack([near, far]), rng, helpful=1.5)
 
 
-def _lookalikes(X: Floats, truth: Floats, rng: np.random.Generator) -> Table:
+def _lookalikes(X: Floats, truth: Floats, rng: np.random.Generator) -> Part:
     distance = ((X[:, None, :4] - X[None, :, :4]) ** 2).sum(axis=2)
     similar = np.argsort(distance, axis=1)[:, 1:7]
     return _shuffled(X, truth, truth[similar], rng, helpful=1.5)
 
 
-def _sources(X: Floats, truth: Floats, rng: np.random.Generator) -> Table:
+def _sources(X: Floats, truth: Floats, rng: np.random.Generator) -> Part:
     sources = np.array(["first", "second", "third", "fourth"])
     right = rng.choice(4, size=_ROWS, p=[0.6, 0.25, 0.1, 0.05])
     values = truth[:, None] + 0.7 * rng.normal(size=(_ROWS, 4))
     is_true = np.arange(4) == right[:, None]
     values = np.where(is_true, truth[:, None], values)
     S = CandidateSets(values.ravel(), 4 * np.arange(_ROWS + 1), features={"source": np.tile(sources, _ROWS)})
-    return Table(X, truth, S, is_true.ravel())
+    return Part(X, truth, S, is_true.ravel())
 
 
-def _shuffled(X: Floats, truth: Floats, false: Floats, rng: np.random.Generator, helpful: float | None) -> Table:
+def _shuffled(X: Floats, truth: Floats, false: Floats, rng: np.random.Generator, helpful: float | None) -> Part:
     """Return a table of the truth and false labels in random order; the score of the truth is so much higher."""
     values = np.column_stack([truth, false])
     score = rng.normal(size=values.shape)
     score[:, 0] += helpful or 0.0
     order = np.argsort(rng.random(values.shape), axis=1)
-    values, score, is_true = (np.take_along_axis(part, order, axis=1) for part in (values, score, order == 0))
+    values, score = (np.take_along_axis(part, order, axis=1) for part in (values, score))
     is_true = order == 0
     features: dict[str, Any] = {} if helpful is None else {"score": 1.0 / (1.0 + np.exp(-score)).ravel()}
     size = values.shape[1]
-    return Table(
+    return Part(
         X, truth, CandidateSets(values.ravel(), size * np.arange(_ROWS + 1), features=features), is_true.ravel()
     )
 

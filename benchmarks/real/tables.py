@@ -127,7 +127,6 @@ def real_sheet(lines: Lines) -> Sheet:
         return max((value for value in values if np.isfinite(value)), default=float("nan"))
 
     fifty = ratios("checked-50")
-    better = [min(first, second) for first, second in zip(ratios("score", _BEST), ratios("score", _MEAN), strict=True)]
     better = [
         value / min(lines.against(case, _BEST).ratio, lines.against(case, _MEAN).ratio)
         for value, case in zip(ratios("score"), cases, strict=True)
