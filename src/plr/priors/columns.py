@@ -22,6 +22,9 @@ _MOST_LEVELS = 30
 # Values are near each other within this share of the spread of their row.
 _NEARBY = 0.05
 _LEAST_PRIOR = 1e-12
+# The least value that a log is taken of, in units of the median of those above 0.
+_FLOOR = 0.01
+_NOTHING_NEW = 1e-3
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,10 @@ class CandidateColumns:
     numbers : dict of str to (float, float)
         Columns of numbers, each with a low and a high value that are typical of it. Each gives its value, whether it is
         the highest of its row and whether the second.
-    roots : tuple of str
-        Which of these were never negative in training; their square root counts, which is halfway between differences
-        and ratios.
+    logs : dict of str to (float, float)
+        Which of these were never negative in training, each with the least value that its log is taken of, and how much
+        more the value differs within rows than its log. What the log says beyond the value is a column of its own, so
+        that ratios can count rather than differences.
     gaps : tuple of str
         Which of these had gaps in training; each gets a column that says where.
     levels : dict of str to tuple of str
@@ -49,7 +53,7 @@ class CandidateColumns:
     """
 
     numbers: dict[str, tuple[float, float]]
-    roots: tuple[str, ...]
+    logs: dict[str, tuple[float, float]]
     gaps: tuple[str, ...]
     levels: dict[str, tuple[str, ...]]
     with_values: bool
@@ -65,21 +69,24 @@ class CandidateColumns:
         """Look at the features of training rows."""
         numbers = {name: column for name, column in S.features.items() if column.dtype.kind == "f"}
         levels = {name: _frequent(column) for name, column in S.features.items() if name not in numbers}
-        ranges, roots, gaps = {}, [], []
+        sets, ranges, logs, gaps = Alternatives(S.offsets), {}, {}, []
         for name, column in numbers.items():
             present = column[~np.isnan(column)]
             low, high = np.quantile(present, [0.1, 0.9]).tolist() if len(present) else (0.0, 1.0)
             ranges[name] = (low, high)
-            if (present >= 0.0).all():
-                roots.append(name)
+            if len(positive := present[present > 0.0]) and present.min() >= 0.0:
+                floor, filled = _FLOOR * float(np.median(positive)), _filled(sets, column)
+                log = np.log(np.maximum(filled, floor))
+                spread, of_log = _spread_within(sets, np.column_stack([filled, log]))
+                # Where there are two values only, or none differ, the log says nothing new.
+                if of_log > 0.0 and _spread_within(sets, spread / of_log * log - filled) > _NOTHING_NEW * spread:
+                    logs[name] = floor, float(spread / of_log)
             if len(present) < len(column):
                 gaps.append(name)
-        own = 3 * len(numbers) + len(gaps) + sum(map(len, levels.values()))
+        own = 3 * len(numbers) + len(gaps) + len(logs) + sum(map(len, levels.values()))
         width = own + len(_BUILT_IN) * with_values + (S.prior is not None)
-        plain = cls(ranges, tuple(roots), tuple(gaps), levels, with_values, S.prior is not None, np.ones(width))
-        raw, sets = plain.matrix(S), Alternatives(S.offsets)
-        away = raw - (sets.sum(raw) / sets.sizes[:, None])[sets.rows]
-        spread = np.sqrt((away**2).mean(axis=0))
+        plain = cls(ranges, logs, tuple(gaps), levels, with_values, S.prior is not None, np.ones(width))
+        spread = _spread_within(sets, plain.matrix(S))
         # The log prior keeps its meaning: with coefficient 1 it is the given prior.
         kept = (spread == 0) | np.array([group == "prior" for group in plain.groups], dtype=bool)
         return replace(plain, scales=np.where(kept, 1.0, spread))
@@ -90,7 +97,7 @@ class CandidateColumns:
         found: list[str] = []
         for name in self.numbers:
             found += [name, f"{name}: highest of the row", f"{name}: second of the row"]
-        found += [f"{name}: missing" for name in self.gaps]
+        found += [f"{name}: missing" for name in self.gaps] + [f"{name}: log" for name in self.logs]
         found += [f"{name} = {level}" for name, levels in self.levels.items() for level in levels]
         return (*found, *(_BUILT_IN if self.with_values else ()), *(("log prior",) if self.with_prior else ()))
 
@@ -98,7 +105,7 @@ class CandidateColumns:
     def groups(self) -> tuple[str, ...]:
         """The group of each column of the matrix: columns of a group are shrunk by a common penalty."""
         own = ["own", "order", "order"] * len(self.numbers) + ["own"] * len(self.gaps)
-        own += ["own"] * sum(map(len, self.levels.values()))
+        own += ["log"] * len(self.logs) + ["own"] * sum(map(len, self.levels.values()))
         return (*own, *["built_in"] * len(_BUILT_IN) * self.with_values, *["prior"] * self.with_prior)
 
     def matrix(self, S: CandidateSets) -> Floats:
@@ -107,12 +114,10 @@ class CandidateColumns:
         rows, columns = sets.rows, []
         for name in self.numbers:
             column = self._column(S, name, "f")
-            order, present = _order(sets, column), ~np.isnan(column)
-            count = sets.sum(present.astype(float))
-            number = self.transform(name, np.where(present, column, 0.0))
-            mean = sets.sum(np.where(present, number, 0.0)) / np.maximum(count, 1.0)
-            columns += [np.where(present, number, mean[rows]), order == 0, order == 1]
+            order = _order(sets, column)
+            columns += [_filled(sets, column), order == 0, order == 1]
         columns += [np.isnan(self._column(S, name, "f")) for name in self.gaps]
+        columns += [self.bend(name, _filled(sets, self._column(S, name, "f"))) for name in self.logs]
         for name, levels in self.levels.items():
             column = self._column(S, name, "U")
             columns += [column == level for level in levels]
@@ -126,9 +131,10 @@ class CandidateColumns:
             columns.append(np.log(np.maximum(S.prior_or_uniform, _LEAST_PRIOR)))
         return np.column_stack(columns).astype(float) / self.scales if columns else np.empty((len(values), 0))
 
-    def transform(self, name: str, column: Floats) -> Floats:
-        """Return the numbers of a column as they count."""
-        return np.sqrt(np.maximum(column, 0.0)) if name in self.roots else column
+    def bend(self, name: str, column: Floats) -> Floats:
+        """Return what the log of a column says beyond the value itself."""
+        floor, factor = self.logs[name]
+        return factor * np.log(np.maximum(column, floor)) - column
 
     def _column(self, S: CandidateSets, name: str, kind: str) -> NDArray[Any]:
         if name not in S.features:
@@ -146,6 +152,19 @@ class CandidateColumns:
                 column=name,
             )
         return column
+
+
+def _filled(sets: Alternatives, column: Floats) -> Floats:
+    """Return a column with the mean of the row where there is a gap."""
+    present = ~np.isnan(column)
+    mean = sets.sum(np.where(present, column, 0.0)) / np.maximum(sets.sum(present.astype(float)), 1.0)
+    return np.where(present, column, mean[sets.rows])
+
+
+def _spread_within(sets: Alternatives, columns: Floats) -> Floats:
+    """Return the standard deviation of each column around the means of rows."""
+    away = columns - (sets.sum(columns).T / sets.sizes).T[sets.rows]
+    return np.asarray(np.sqrt((away**2).mean(axis=0)))
 
 
 def _frequent(column: NDArray[Any]) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ Booleans = NDArray[np.bool_]
 # Penalties that are chosen from by evidence, for coefficients of columns that are scaled within rows.
 _PENALTIES = {
     "own": (0.1, 0.3, 1.0),
+    "log": (1.0, 5.0, 50.0, 500.0),
     "order": (1.0, 3.0, 10.0, 1000.0),
     "built_in": (3.0, 10.0, 30.0, 1000.0),
     "prior": (0.1, 1.0, 10.0),
@@ -223,7 +224,9 @@ class LearnedPrior:
         columns, found = self.columns, []
         weight = dict(zip(columns.names, self.coefficients / columns.scales, strict=True))
         for name, (low, high) in columns.numbers.items():
-            times = weight[name] * float(np.diff(columns.transform(name, np.array([low, high])))[0])
+            times = weight[name] * (high - low)
+            if name in columns.logs:
+                times += weight[f"{name}: log"] * float(np.diff(columns.bend(name, np.array([low, high])))[0])
             found.append(f"a candidate with {name} {high:.3g} is {_times(times)} one with {low:.3g}")
             if abs(weight[f"{name}: highest of the row"]) > 0.1:
                 found.append(
@@ -438,7 +441,7 @@ def _learn_missing(total: Floats, checked: CheckedRows | None, weights: Floats) 
 def given_prior(S: CandidateSets) -> LearnedPrior:
     """Return the prior that the sets have, as it is."""
     with_prior = S.prior is not None
-    columns = CandidateColumns({}, (), (), {}, False, with_prior, np.ones(int(with_prior)))
+    columns = CandidateColumns({}, {}, (), {}, False, with_prior, np.ones(int(with_prior)))
     return LearnedPrior(columns, np.ones(int(with_prior)), 0, Dependence(0.0))
 
 
