@@ -56,9 +56,9 @@ Booleans = NDArray[np.bool_]
 # Penalties that are chosen from by evidence, for coefficients of columns that are scaled within rows.
 _PENALTIES = {
     "own": (0.1, 0.3, 1.0),
-    "log": (1.0, 5.0, 50.0, 500.0),
-    "order": (1.0, 3.0, 10.0, 1000.0),
-    "built_in": (3.0, 10.0, 30.0, 1000.0),
+    "log": (1.0, 5.0, 50.0),
+    "order": (1.0, 3.0, 30.0, 100.0),
+    "built_in": (3.0, 10.0, 30.0, 100.0),
     "prior": (0.1, 1.0, 10.0),
     "exponent": (4.0, 16.0),
 }

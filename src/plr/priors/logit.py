@@ -20,9 +20,8 @@ __all__ = ["Alternatives", "fit_logit"]
 Floats = NDArray[np.float64]
 
 _PASSES = 3
-# Of a group that is shrunk like this next to nothing is left; it counts at all only where the log evidence for it gains
-# so much.
-_NEXT_TO_NOTHING, _MARGIN = 1000.0, 2.0
+# A group that may be shrunk so strongly is in doubt: a penalty below the second number has to gain so much log evidence.
+_IN_DOUBT, _STRONG, _MARGIN = 100.0, 30.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,8 @@ def fit_logit(
     centre : ndarray of shape (n_features,)
         What the coefficients are shrunk towards.
     penalties : dict of str to sequence of float
-        The penalties to choose from, for each group. Where the largest is 1000 or more, the group counts only if the
-        evidence for it is clear.
+        The penalties to choose from, for each group. Where the largest is 100 or more, one below 30 is taken only if
+        the evidence for it is clear.
     weights : ndarray of shape (n_rows,)
         How much each row counts.
     """
@@ -104,8 +103,8 @@ def fit_logit(
     def maximise(chosen: Mapping[str, float], start: Floats) -> tuple[float, Floats]:
         penalty = np.array([chosen[group] for group in groups])
         evidence, found = _maximise(sets, features, true, weights, centre, penalty, start)
-        doubtful = sum(chosen[name] < _NEXT_TO_NOTHING <= max(penalties[name]) for name in names)
-        return evidence - _MARGIN * doubtful, found
+        bold = sum(chosen[name] < _STRONG and max(penalties[name]) >= _IN_DOUBT for name in names)
+        return evidence - _MARGIN * bold, found
 
     best = maximise(chosen, centre)
     # One group after the other, from the strongest penalties on.
