@@ -20,7 +20,7 @@ __all__ = ["Alternatives", "fit_logit"]
 Floats = NDArray[np.float64]
 
 _PASSES = 3
-# A group that may be shrunk so strongly is in doubt: a penalty below the second number has to gain so much log evidence.
+# A group that may be shrunk so strongly is in doubt: a penalty below the second has to gain so much log evidence.
 _IN_DOUBT, _STRONG, _MARGIN = 100.0, 30.0, 2.0
 
 
