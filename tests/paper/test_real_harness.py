@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.harness import read_lines
-from benchmarks.real import methods
+from benchmarks.real import measuring, methods
 from benchmarks.real.__main__ import main
 from benchmarks.real.cases import MADE_UP, digest, problem, tables_in
 from benchmarks.real.measuring import planned
@@ -84,7 +84,8 @@ def test_only_methods_that_suit_a_table_are_planned():
 
 
 def test_a_run_writes_tables_and_measures_nothing_twice(folder, tmp_path, capsys, monkeypatch):
-    # A quick learner in place of the committee.
+    # A quick learner in place of the committee, and one draw of checked rows.
+    monkeypatch.setattr(measuring, "DRAWS", 1)
     monkeypatch.setattr(
         methods, "PartialLabelRegressor", lambda effort, **options: PartialLabelRegressor("linear", **options)
     )
@@ -92,9 +93,9 @@ def test_a_run_writes_tables_and_measures_nothing_twice(folder, tmp_path, capsys
     arguments += ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "out")]
     assert main(["run", *arguments]) == 0
     assert main(["run", *arguments]) == 0
-    assert "40 to measure, 40 of them done before" in capsys.readouterr().err
+    assert "20 to measure, 20 of them done before" in capsys.readouterr().err
     text = (tmp_path / "out" / "real.md").read_text()
-    assert "Seed 0, 5 folds, 3 draws of checked rows" in text
+    assert "Seed 0, 5 folds, 1 draws of checked rows" in text
     assert "| true labels | 1.00 | 1.00 ± 0.00 |" in text
     assert (tmp_path / "out" / "real.csv").read_text().count("\nshops,") == 4
     lines = Lines.of(
