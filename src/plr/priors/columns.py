@@ -164,7 +164,9 @@ def _filled(sets: Alternatives, column: Floats) -> Floats:
 def _spread_within(sets: Alternatives, columns: Floats) -> Floats:
     """Return the standard deviation of each column around the means of rows."""
     away = columns - (sets.sum(columns).T / sets.sizes).T[sets.rows]
-    return np.asarray(np.sqrt((away**2).mean(axis=0)))
+    # In units of the largest, whose square is a number.
+    largest = np.maximum(np.abs(away).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    return np.asarray(largest * np.sqrt(((away / largest) ** 2).mean(axis=0)))
 
 
 def _frequent(column: NDArray[Any]) -> tuple[str, ...]:
