@@ -16,7 +16,7 @@ def learn(S, with_values=False):
 def column(S, name, with_values=False):
     columns = learn(S, with_values)
     place = columns.names.index(name)
-    return columns.matrix(S)[:, place] * columns.scales[place]
+    return (columns.matrix(S)[:, place] * columns.scales[place]).round(12)
 
 
 def test_equal_values_share_a_place():
