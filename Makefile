@@ -78,6 +78,12 @@ uncertainty: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.uncertainty run --jobs 2
 	$(BIN)/python -m benchmarks.uncertainty tables
 
+.PHONY: real
+
+# DATA is a folder of NAME.rows.csv and NAME.pairs.csv, which are not part of this repository.
+real: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.real run --jobs 2 --data $(DATA)
+
 .PHONY: golden
 
 golden: $(VENV)/.tests
