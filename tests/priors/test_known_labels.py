@@ -235,7 +235,7 @@ def test_what_can_be_wrong():
         fit(JOIN, np.full(ROWS, np.nan), prior="learned")
     with pytest.raises(LengthError, match="100 rows"):
         fit(JOIN, np.zeros(3))
-    with pytest.raises(CandidateError, match="row 0 is infinite"):
+    with pytest.raises(CandidateError, match="row 0 is inf"):
         fit(JOIN, np.full(ROWS, np.inf))
     assert fit(JOIN, JOIN.known(5), prior="learned").prior_.checked == 5
 

@@ -21,7 +21,7 @@ def sets(**features):
 def learn(S):
     # The first candidate is the true one in three rows of four.
     true = np.where(np.arange(ROWS) % 4 > 0, VALUES[:, 0], VALUES[:, 1])
-    return learn_coefficients(S, read_known(true, S), None, Dependence(0.0))
+    return learn_coefficients(S, read_known(true, S), np.ones(len(S)), Dependence(0.0))
 
 
 @pytest.mark.parametrize("column", [np.ones((ROWS, 2)), np.full((ROWS, 2), "shop"), np.full((ROWS, 2), np.nan)])
@@ -33,7 +33,7 @@ def test_a_constant_feature_changes_nothing(column):
 def test_gaps_have_a_column_that_says_so():
     score = np.tile([0.5, np.nan], (ROWS, 1))
     S = sets(score=score)
-    columns = CandidateColumns.learn(S, with_values=False)
+    columns = CandidateColumns.learn(S, np.ones(len(S)), with_values=False)
     assert "score: missing" in columns.names
     assert (learn(S).weigh(S).prior[::2] > 0.6).all()
 
@@ -42,7 +42,7 @@ def test_of_many_levels_the_most_frequent_count():
     names = np.arange(10_000).reshape(5000, 2).astype(str)
     names[:2500, 0] = "common"
     S = CandidateSets.from_padded(np.ones((5000, 2)), features={"title": names})
-    columns = CandidateColumns.learn(S, with_values=False)
+    columns = CandidateColumns.learn(S, np.ones(len(S)), with_values=False)
     assert columns.levels["title"][0] == "common"
     assert len(columns.levels["title"]) == 30
     assert columns.matrix(S).shape == (10_000, 30)
