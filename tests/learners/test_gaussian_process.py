@@ -165,6 +165,24 @@ def test_a_sweep_is_that_of_refits_without_each_row():
     assert not np.array_equal(labels, S.values[S.offsets[:-1]])
 
 
+@pytest.mark.kernel
+def test_a_sweep_does_not_depend_on_where_arrays_lie():
+    problem, kernel, system = a_system(np.float32)
+    S, rows = problem.S, len(problem.S)
+    arrays = system.features, system.gain, system.leverage, kernel.noise / problem.weight, S.values, S.offsets
+    count, scratch = len(problem.odds), int(S.sizes.max())
+    # The odds, and the scratch at any distance behind them.
+    memory, found = np.empty(3 * count + scratch), set()
+    memory[:count] = problem.odds
+    for place in range(count, 2 * count + 20, 3):
+        labels, sums = S.values[S.offsets[:-1]].copy(), [np.zeros(S.values.size), np.zeros(rows), np.zeros(rows)]
+        state = system.coefficients(labels), np.arange(rows), np.array([1], dtype=np.uint64)
+        densities = memory[place : place + scratch]
+        sweep(*arrays, memory[:count], problem.missing, labels, *state, densities, True, *sums)
+        found.add(b"".join(each.tobytes() for each in (labels, *sums)))
+    assert len(found) == 1
+
+
 def test_a_sweep_that_is_not_kept_adds_nothing():
     problem, kernel, system = a_system(np.float32)
     S, rows = problem.S, len(problem.S)

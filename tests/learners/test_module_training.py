@@ -53,7 +53,7 @@ class TestValidation:
         assert not np.array_equal(one.validation, other.validation)
 
     def test_patience_needs_rows(self) -> None:
-        with pytest.raises(ParameterError, match="patience needs rows"):
+        with pytest.raises(ParameterError, match="patience needs validation rows"):
             fit(small(patience=3))
         X, _, S = problem()
         with pytest.raises(ParameterError, match="not both"):

@@ -103,12 +103,15 @@ def sweep(
         deviation = math.sqrt(noise[i] / rest)
         total = 0.0
         mean = 0.0
+        # Indexed from 0: an index that might be negative makes arrays that lie close together seem to overlap, and
+        # the loop then runs without vectors, by which sums are rounded otherwise.
+        own_values, own_odds = values[start : start + size], odds[start : start + size]
         for j in range(size):
-            distance = (values[start + j] - centre) / deviation
-            density = odds[start + j] * math.exp(-0.5 * distance * distance) / (deviation * _ROOT_TWO_PI)
+            distance = (own_values[j] - centre) / deviation
+            density = own_odds[j] * math.exp(-0.5 * distance * distance) / (deviation * _ROOT_TWO_PI)
             densities[j] = density
             total += density
-            mean += density * values[start + j]
+            mean += density * own_values[j]
         full = total + missing[i]
         drawn = centre
         if full > 0.0:
