@@ -70,6 +70,8 @@ _PENALTIES = {
 # What the exponent is shrunk towards, and what it is without checked rows where there is a prior.
 _EXPONENT = 0.5
 _ROUNDS = 3
+# Log ratios below this are not described.
+_WORTH_SAYING = 0.1
 # Without checked rows, the exponent of a given prior: where to begin, the largest, and how it is shrunk towards 1.
 _FIRST_POWER, _LARGEST_POWER, _POWER_PENALTY = 4.0, 20.0, 5.0
 # Before rows are checked: the share of rows whose truth is missing, and how sure that is, on the scale of log odds.
@@ -285,7 +287,7 @@ class LearnedPrior:
         for name, (low, high) in columns.numbers.items():
             times = weight[name] * (high - low)
             found.append(f"a candidate with {name} {high:.3g} is {_times(times)} one with {low:.3g}")
-            if abs(weight[f"{name}: highest of the row"]) > 0.1:
+            if abs(weight[f"{name}: highest of the row"]) > _WORTH_SAYING:
                 found.append(
                     f"the candidate with the highest {name} of its row is, beside that, "
                     f"{_times(weight[f'{name}: highest of the row'])} others"
@@ -298,10 +300,14 @@ class LearnedPrior:
         ]
         if columns.with_prior:
             found.append(f"the given prior counts with the power {weight['log prior']:.2g}")
-        if columns.with_values and abs(weight["rank of the value"]) > 0.1:
-            found.append(
-                f"the highest value of a row is {_times(-weight['rank of the value'])} the lowest, by rank alone"
-            )
+        if columns.with_values:
+            # High and low are one and a half standard deviations of the row's values from their mean.
+            above = weight["rank of the value"] + 3.0 * weight["distance from the middle"]
+            outside = 1.5 * weight["absolute distance from the middle"]
+            if abs(above) > _WORTH_SAYING:
+                found.append(f"a high value of a row is {_times(above)} a low one")
+            if abs(outside) > _WORTH_SAYING:
+                found.append(f"a value far from the middle of its row is {_times(outside)} one in the middle")
         if self.agreement is not None:
             found.append(
                 f"agreement with the model's prediction counts with the power {self.agreement.exponent:.2g} (1 would "
