@@ -342,7 +342,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self._training, self._given = replace(kept, callback=None, preprocessing=None), S
         if belief is not None:
             self._belief = belief
-            self._identified = self._settle(choose(belief.probabilities, S, belief.missing, diagnosis), S, checked)
+            found = choose(belief.probabilities, S, belief.missing, diagnosis)
+            self._identified = found if checked is None else self._settle(found, S, checked)
         return self
 
     def _take_parts(
@@ -470,7 +471,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 shares, _ = share_training_records(given, found.probabilities, task.known, task.sample_weight)
                 again = choose(shares * (1.0 - found.missing)[given.row_index], given, found.missing)
                 found = replace(again, caution=found.caution)
-            self._identified = self._settle(found, given, task.known)
+            self._identified = found if task.known is None else self._settle(found, given, task.known)
         return self._identified
 
     def review(self, n: int = 20, X: Any = None, S: Any = None, random_state: object = None) -> Review:
@@ -547,10 +548,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         return weighed if known is None else known.settle(weighed)
 
     @staticmethod
-    def _settle(found: Identification, S: CandidateSets, known: CheckedRows | None) -> Identification:
+    def _settle(found: Identification, S: CandidateSets, known: CheckedRows) -> Identification:
         """Return an identification that is certain about checked rows."""
-        if known is None:
-            return found
         probabilities, missing = known.settle_probabilities(S, found.probabilities, found.missing)
         certain = choose(probabilities, S, missing)
         # Among equals, the choices of all other rows stay as they are.

@@ -394,12 +394,12 @@ def learn_coefficients(
         How much each row counts, 1 on average.
     dependence : Dependence
     """
-    if checked is None or not teaching_rows(S, checked, weights).any():
+    found = teaching_rows(S, checked, weights)
+    if checked is None or not found.any():
         return None
     columns = CandidateColumns.learn(S, weights, with_values=False)
     if not len(columns.scales):
         return None
-    found = teaching_rows(S, checked, weights)
     part, chosen = Alternatives(S.offsets).take(found)
     centre = np.array([float(group == "prior") for group in columns.groups])
     coefficients = fit_logit(
