@@ -24,6 +24,7 @@ from plr.losses import Huber, Pointwise
 from plr.weighting import Custom, Posterior, Progressive
 from support.refusals import refused
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 X = np.arange(12.0).reshape(6, 2)
 S = [[1.0, 2.0], [2.0], [3.0, 5.0], [4.0], [5.0, 1.0], [6.0]]
 
