@@ -268,7 +268,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
         checked = read_known(known, S)
-        check_match_score(S, self.match_score)
+        if self.match_score is not None:
+            check_match_score(S, self.match_score)
         if self.one_to_one:
             check_one_to_one(S, checked)
         says_something = S.prior is not None or self.match_score is not None or teaching_rows(S, checked).any()

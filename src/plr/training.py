@@ -92,9 +92,7 @@ class Recipe:
         dependence = self._look_for_dependence(task, given, weights)
         learned = None
         if self.prior != "given":
-            learned = learn_coefficients(
-                given, task.known, weights, dependence or Dependence(0.0), self.match_score
-            )
+            learned = learn_coefficients(given, task.known, weights, dependence or Dependence(0.0), self.match_score)
             if learned is not None:
                 task = replace(task, S=task.S.with_prior(learned.weigh(given).prior_or_uniform)).prepared()
         start = choose_start(self.start, task.rule.weighting, self.learner, len(task.S))

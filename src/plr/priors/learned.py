@@ -619,10 +619,8 @@ def unlearned_prior(S: CandidateSets) -> LearnedPrior:
     return LearnedPrior(columns, np.zeros(len(columns.scales)), 0, Dependence(0.0))
 
 
-def check_match_score(S: CandidateSets, name: str | None) -> None:
+def check_match_score(S: CandidateSets, name: str) -> None:
     """Refuse a match score that is no feature of the candidates, or not a number."""
-    if name is None:
-        return
     held = ", ".join(map(repr, S.features)) or "none"
     if name not in S.features:
         raise ParameterError(
@@ -633,7 +631,9 @@ def check_match_score(S: CandidateSets, name: str | None) -> None:
         )
     if S.features[name].dtype.kind != "f":
         raise ParameterError(
-            f"{{parameter}} must be a feature of numbers, and {name!r} holds texts.", parameter="match_score", value=name
+            f"{{parameter}} must be a feature of numbers, and {name!r} holds texts.",
+            parameter="match_score",
+            value=name,
         )
 
 
