@@ -47,8 +47,8 @@ _TREE_PARAMETERS = {
     "num_threads": 1,
     "verbosity": -1,
 }
-# Rows that trees are fitted to, for each fold.
-_MOST_ROWS_OF_TREES = 20_000
+# Rows that trees are fitted to, for each fold; fewer cannot be split.
+_FEWEST_ROWS_OF_TREES, _MOST_ROWS_OF_TREES = 20, 20_000
 
 
 @dataclass(frozen=True)
@@ -132,23 +132,25 @@ class KernelSmoother:
 
         Trees find the few features that matter, and jumps.
         """
-        smooth, trees = self.out_of_fold(labels), np.empty(len(labels))
+        smooth, weights = self.out_of_fold(labels), self._weights
+        trees = smooth.copy()
         for fold in self._folds:
-            trees[fold] = self._fit_trees(labels, fold).predict(self._X[fold])
-        away, weights = trees - smooth, self._weights
+            others = weights.copy()
+            others[fold] = 0.0
+            if np.count_nonzero(others) >= _FEWEST_ROWS_OF_TREES:
+                trees[fold] = self._fit_trees(labels, others).predict(self._X[fold])
+        away = trees - smooth
         size = float(weights @ away**2)
         share = float(weights @ (away * (labels - smooth))) / size if size > 0.0 else 0.0
         return smooth + min(max(share, 0.0), 1.0) * away
 
-    def _fit_trees(self, labels: Floats, without: NDArray[np.int64]) -> lightgbm.Booster:
+    def _fit_trees(self, labels: Floats, weights: Floats) -> lightgbm.Booster:
         import lightgbm
 
-        others = self._weights.copy()
-        others[without] = 0.0
-        rows = np.flatnonzero(others)
+        rows = np.flatnonzero(weights)
         if len(rows) > _MOST_ROWS_OF_TREES:
             rows = np.sort(np.random.default_rng(self._seed).permutation(rows)[:_MOST_ROWS_OF_TREES])
-        rows_of_trees = lightgbm.Dataset(self._X[rows], labels[rows], weight=others[rows])
+        rows_of_trees = lightgbm.Dataset(self._X[rows], labels[rows], weight=weights[rows])
         return lightgbm.train({**_TREE_PARAMETERS, "seed": self._seed % 2**31}, rows_of_trees, _TREES)
 
     def fit(self, labels: Floats) -> SmoothFunction:
