@@ -174,11 +174,11 @@ def test_weights_of_rows():
 
 @SLOW
 def test_a_weight_of_two_is_a_row_twice():
-    # Up to which folds they are in.
-    known = JOIN.known(40)
-    twice = np.append(np.arange(ROWS), np.arange(0, ROWS, 2))
-    by_rows = fit(JOIN.take(twice), known[twice])
-    by_weight = fit(JOIN, known, sample_weight=np.where(np.arange(ROWS) % 2 == 0, 2.0, 1.0))
+    # Up to which folds they are in, and how many rows a leaf of a tree has.
+    known, each = JOIN.known(40), np.arange(ROWS)
+    twice = np.append(each, each[::2])
+    by_rows = fit(JOIN.take(twice), known[twice], groups=twice)
+    by_weight = fit(JOIN, known, sample_weight=np.where(each % 2 == 0, 2.0, 1.0), groups=each)
     np.testing.assert_allclose(by_weight.predict(JOIN.X), by_rows.predict(JOIN.X), atol=0.15)
 
 
