@@ -157,3 +157,13 @@ def test_generate_writes_long_tables(run, folder, model):
     (folder / "labelled.csv").write_text(labelled + "59,1,2\n")
     _, err = run("generate", "labelled.csv", *options, "--row", "id", "-o", "never.csv", code=2)
     assert "is no row id; name another with --row" in err
+
+
+def test_match_score(run, tmp_path):
+    columns = ("--row", "id", "--target", "price", "--record", "record", "--truth", "truth", "--ignore", "checked")
+    out, _ = run(
+        "fit", "pairs.csv", *columns, "--match-score", "score", "-o", tmp_path / "m.plr", "--learner", "linear",
+        "--no-intervals",
+    )  # fmt: skip
+    assert "without checked rows" in out
+    assert "a candidate with score" in out

@@ -57,6 +57,10 @@ def fit_command(
     prior_is: PriorIs = "share",
     row: Row = None,
     candidate_features: CandidateFeatures = None,
+    match_score: Annotated[
+        str | None,
+        typer.Option(help="Column of a match score, the larger the more believable; one of the --candidate-features."),
+    ] = None,
     record: Record = None,
     one_to_one: Annotated[
         bool, typer.Option("--one-to-one", help="No two rows have the same record as their truth; needs --record.")
@@ -204,6 +208,7 @@ def fit_command(
             drop_empty=drop_empty,
             known=known,
             prior_is=prior_is,
+            match_score=match_score,
             one_to_one=one_to_one,
             seed=seed,
             jobs=jobs,

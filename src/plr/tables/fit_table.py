@@ -353,6 +353,11 @@ def _check_batches(
             f"{{parameter}} decides about all rows together, which must then be in memory; {instead}.",
             parameter="one_to_one",
         )
+    if regressor.match_score is not None:
+        raise ParameterError(
+            f"{{parameter}} needs all rows in memory; {instead}, or learn from known labels how much it counts.",
+            parameter="match_score",
+        )
     if regressor.prior == "learned":
         raise ParameterError(
             f"{{parameter}} 'learned' needs all rows in memory; {instead}, or use 'auto'.", parameter="prior"

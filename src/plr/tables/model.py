@@ -195,6 +195,7 @@ class TableModel:
         groups: str | None = None,
         row: str | None = None,
         candidate_features: Columns = None,
+        match_score: str | None = None,
         record: str | None = None,
         one_to_one: bool | None = None,
         known: Any = None,
@@ -232,6 +233,9 @@ class TableModel:
             candidate values. The lines of a row may be anywhere, and must agree in what is no column of candidates.
         candidate_features : str or sequence of str, optional
             The columns that describe each candidate, such as a match score, in the form of the target.
+        match_score : str, optional
+            The column of ``candidate_features`` that is a score, the larger the more believable; added to them where
+            they do not name it. Sets the parameter of the regressor.
         record : str, optional
             The column that says which record each candidate is, in the form of the target.
         one_to_one : bool, optional
@@ -270,6 +274,9 @@ class TableModel:
         """
         asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights}
         asked |= {"groups": groups, "row": row, "candidate_features": candidate_features, "record": record}
+        if match_score is not None:
+            self.regressor.set_params(match_score=match_score)
+            asked["match_score"] = match_score
         if one_to_one is not None:
             self.regressor.set_params(one_to_one=one_to_one)
         fitted = fit_table(
