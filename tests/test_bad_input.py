@@ -24,6 +24,7 @@ from plr.losses import Huber, Pointwise
 from plr.weighting import Custom, Posterior, Progressive
 from support.refusals import refused
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 X = np.arange(12.0).reshape(6, 2)
 S = [[1.0, 2.0], [2.0], [3.0, 5.0], [4.0], [5.0, 1.0], [6.0]]
 
@@ -463,7 +464,11 @@ TARGETS = {
 }
 
 
-@pytest.mark.parametrize("name", TARGETS)
+# Readers of frames, series, dictionaries and lists are each there once; the others call the same.
+FURTHER = {"series", "frame of strings", "polars series", "arrow column", "arrow dictionary", "arrow table of lists"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in FURTHER)) for name in TARGETS])
 def test_a_column_of_sets_is_the_same_everywhere(name):
     target, sets = TARGETS[name], CandidateSets.from_arrow(parse_cells(TEXTS))
     model = fit(S=target)

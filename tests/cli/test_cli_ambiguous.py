@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def model(run, folder):
     if not (folder / "m.plr").exists():
-        fit(run, "t.parquet", "-o", "m.plr", "--identified", "i.parquet", learner="boosting")
+        fit(run, "t.parquet", "-o", "m.plr", "--identified", "i.parquet")
     return "m.plr"
 
 

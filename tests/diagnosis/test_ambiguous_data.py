@@ -16,6 +16,7 @@ from plr.errors import AmbiguousDataWarning, PlrWarning
 from plr.learners import MLP, Boosting, Committee
 from plr.streaming.folder_fit import fit_folder
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 N = 240
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(0, 1, size=(N, 3))

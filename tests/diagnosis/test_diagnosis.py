@@ -44,8 +44,10 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("kind", TWINS)
-@pytest.mark.parametrize("digits", [12, 1])
+@pytest.mark.parametrize(
+    ("kind", "digits"),
+    [*((kind, 1) for kind in TWINS), *(pytest.param(kind, 12, marks=pytest.mark.slow) for kind in TWINS)],
+)
 def test_every_row_with_its_twin_cannot_tell(kind, digits):
     other, value, words = TWINS[kind]
     pairs = np.round(np.column_stack([Y, other(Y)]), digits)

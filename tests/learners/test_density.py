@@ -13,6 +13,7 @@ from plr import PartialLabelRegressor, make_candidates
 from plr.errors import LengthError, ParameterError
 from plr.learners import Density
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 FAST = "trees"
 
 

@@ -61,7 +61,10 @@ def check_weights(weights, S):
     assert_allclose(np.add.reduceat(weights, S.offsets[:-1]), 1.0)
 
 
-@pytest.mark.parametrize("models", [*KINDS, ("trees", "neighbours")], ids=str)
+# What auto stands for, trees and networks, is there one by one.
+@pytest.mark.parametrize(
+    "models", [pytest.param("auto", marks=pytest.mark.slow), *MODELS, ("trees", "neighbours")], ids=str
+)
 def test_true_labels_stand_out(models):
     given, truth = problem()
     weights = DensityStart(models).weights(given, 5)

@@ -376,7 +376,7 @@ def test_a_known_density_of_false_labels_helps():
     assert shares[1] > 0.85
 
 
-@pytest.mark.parametrize("share", [0.2, "learned"])
+@pytest.mark.parametrize("share", [pytest.param(0.2, marks=pytest.mark.slow), "learned"])
 def test_rows_without_their_truth(share):
     X, y, S, true = made_up(200)
     values = S.values.copy()

@@ -26,8 +26,15 @@ from support.torch_nets import ROWS, Restless, Words, compiled, explained, fit, 
 
 
 class TestLearns:
-    @pytest.mark.parametrize("loss", LOSSES)
-    @pytest.mark.parametrize("weighting", WEIGHTINGS)
+    @pytest.mark.parametrize(
+        ("weighting", "loss"),
+        # Each is held against the compiled formula elsewhere.
+        [
+            pytest.param(weighting, loss, marks=[pytest.mark.slow] * (weighting != "posterior" and loss != "squared"))
+            for weighting in WEIGHTINGS
+            for loss in LOSSES
+        ],
+    )
     def test_from_candidates(self, weighting: str, loss: str) -> None:
         X, y, S = problem()
         fitted = small().fit(Task(X, S, compiled(weighting, loss)))

@@ -23,6 +23,7 @@ from plr.noise import fit_noise
 from plr.weighting import Posterior, Rule
 from support.pairs import all_pairs
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 ROWS = 400
 # Each row has the truth, 0, and one false label; what is predicted is 0 exactly, since false labels cancel out.
 S = CandidateSets.from_lists([[0.0, 5.0] if row % 2 else [0.0, -5.0] for row in range(ROWS)])

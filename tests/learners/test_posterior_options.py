@@ -80,8 +80,13 @@ class TestEveryLearner:
             assert found.missing[gone].mean() > 1.5 * found.missing[~gone].mean()
         assert_array_equal(plain.identify(X, S).missing, 0.0)
 
-    @every_learner
-    @pytest.mark.parametrize("q", ["uniform", "estimated"])
+    @pytest.mark.parametrize(
+        ("name", "q"),
+        [
+            *((name, "estimated") for name in LEARNERS),
+            *(pytest.param(name, "uniform", marks=[pytest.mark.slow] * (name != "linear")) for name in LEARNERS),
+        ],
+    )
     def test_units_do_not_matter(self, name: str, q: str) -> None:
         """Where p is held against q, both must be per the same unit, whatever the labels are measured in."""
         X, y = rows()

@@ -58,7 +58,10 @@ class TestFeatures:
         with pytest.raises(errors.FeatureError, match=r"third\n$"):
             model.predict(frame({name: columns[name] for name in ("kind", "first", "second")}))
 
-    @pytest.mark.parametrize("kind", [list, np.array, pd.Series, pl.Series, tuple])
+    @pytest.mark.parametrize(
+        "kind",
+        [list, pd.Series, pl.Series, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (np.array, tuple))],
+    )
     def test_texts(self, kind: Any) -> None:
         random = np.random.default_rng(0)
         counts = random.integers(0, 4, size=(ROWS, 3))
@@ -68,7 +71,9 @@ class TestFeatures:
         model = PartialLabelRegressor(make_pipeline(CountVectorizer(), Ridge(0.1)), random_state=0).fit(kind(texts), S)
         assert model.score(kind(texts), y) > 0.98
 
-    @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil"])
+    @pytest.mark.parametrize(
+        "kind", ["csr", "coo", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("csc", "lil"))]
+    )
     def test_sparse(self, kind: str) -> None:
         X, _, S, _ = problem()
         dense = PartialLabelRegressor(Ridge(), random_state=0).fit(X, S).predict(X)

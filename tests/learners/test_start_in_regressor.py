@@ -20,6 +20,7 @@ from plr.learners import MLP, Boosting, Linear, Module, Refit
 from plr.learners.starts import DensityStart, Start, get_start
 from plr.weighting import WEIGHTINGS, Posterior
 
+pytestmark = pytest.mark.usefixtures("small_forests")
 LEARNERS = {
     "linear": Linear(),
     "mlp": MLP(hidden=(8,), epochs=30),

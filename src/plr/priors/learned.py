@@ -637,10 +637,8 @@ def unlearned_prior(S: CandidateSets) -> LearnedPrior:
     return LearnedPrior(columns, np.zeros(len(columns.scales)), 0, Dependence(0.0))
 
 
-def check_match_score(S: CandidateSets, name: str | None) -> None:
+def check_match_score(S: CandidateSets, name: str) -> None:
     """Refuse a match score that is no feature of the candidates, or not a number."""
-    if name is None:
-        return
     held = ", ".join(map(repr, S.features)) or "none"
     if name not in S.features:
         raise ParameterError(

@@ -47,8 +47,8 @@ _TREE_PARAMETERS = {
     "num_threads": 1,
     "verbosity": -1,
 }
-# Rows that trees are fitted to, for each fold.
-_MOST_ROWS_OF_TREES = 20_000
+# Rows that trees are fitted to, for each fold; fewer cannot be split.
+_FEWEST_ROWS_OF_TREES, _MOST_ROWS_OF_TREES = 20, 20_000
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class KernelSmoother:
         trees = smooth.copy()
         for fold in self._folds:
             rows = self._rows_without(fold)
-            if len(rows) and self._X.shape[1]:
+            if len(rows) >= _FEWEST_ROWS_OF_TREES and self._X.shape[1]:
                 trees[fold] = self._fit_trees(labels, rows).predict(self._X[fold])
         away, weights = trees - smooth, self._weights
         size = float(weights @ away**2)
