@@ -250,12 +250,15 @@ def _checked_in_words(checked: dict[str, Any] | None, prior: dict[str, Any] | No
         if checked["missing"]:
             parts.append(f"{checked['missing']} whose truth is not among the candidates")
         if checked["cannot_tell"]:
-            parts.append(f"{checked['cannot_tell']} that could not be told")
+            parts.append(f"{checked['cannot_tell']} answered 'cannot tell'")
         taken = ", taken for a random sample" if checked["sampled"] == "random" else ""
         yield f"Checked rows: {checked['rows']}{taken}; {', '.join(parts)}."
     if prior is None:
         if checked is not None:
-            yield "They settle their own rows; there is nothing else about candidates to learn from them."
+            yield (
+                "They settle their own rows; without a prior or features of candidates there is nothing more to learn "
+                "from them."
+            )
         return
     first, *learned = prior["learned"]
     yield f"What makes a candidate believable, {first}"
