@@ -108,6 +108,15 @@ def test_all_candidates_and_the_most_doubtful(run, folder, model):
     assert json.loads(run("predict", model, "new.csv", "--json")[0])["id"] == row_ids(new)
 
 
+def test_rows_to_check_go_by_their_ids(run, folder, model):
+    run("review", model, "-n", "5", "-o", "review.csv")
+    run("review", model, "new.csv", "-n", "5", "-o", "review_new.csv")
+    for name in ("review.csv", "review_new.csv"):
+        assert set(read_table(folder / name)["row"].cast(pa.string()).to_pylist()) <= set(
+            row_ids(read_table("new.csv"))
+        )
+
+
 def test_check_and_fit_notice_a_long_table(run):
     wide = ("--target", "price", "--ignore", "record,truth,checked")
     _, err = run("check", "pairs.csv", *wide)
