@@ -48,13 +48,8 @@ def make_catalogues(count: int, random: np.random.Generator) -> tuple[pd.DataFra
         digits = list(str(code))
         if random.random() < 0.4:  # a slip of the pen
             digits[random.integers(3)] = str(random.integers(10))
-        words = [
-            f"{tool.volts}V",
-            "".join(digits),
-            tool.kind,
-            tool.brand,
-            *random.choice(["new", "pro", "set", "box"], 2),
-        ]
+        extra = random.choice(["new", "pro", "set", "box"], 2)
+        words = [f"{tool.volts}V", "".join(digits), tool.kind, tool.brand, *extra]
         theirs.append(" ".join(words[place] for place in random.permutation(len(words))))
     records = [f"B{row:04d}" for row in range(count)]
     return tools, ours, pd.DataFrame({"record": records, "title": theirs, "log_price": price.round(4)})

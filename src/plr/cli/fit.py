@@ -221,9 +221,10 @@ def fit_command(
         typer.echo(line)
     if many := done["worth_checking"]:
         rows = "" if page else f" {data}"
+        found, then = ("review.csv", "") if known is None else ("more.csv", f", add the lines to those of {known}")
         typer.echo(
-            f"{many} rows are worth checking next; plr review {out}{rows} -n {many} -o review.csv lists them. "
-            "Fill in the true values, and fit again with --known review.csv."
+            f"{many} rows are worth checking next; plr review {out}{rows} -n {many} -o {found} lists them. Fill in the "
+            f"true values{then}, and fit again with --known {found if known is None else known}."
         )
 
 
