@@ -60,7 +60,7 @@ def test_fit_says_what_the_checked_rows_taught(run, tmp_path):
     assert f"a model of {ROWS} rows, 1 features" in out
     assert "Checked rows: 15, taken for a random sample; 15 with the true candidate." in out
     assert "What makes a candidate believable, learned from 15 checked rows:\n  a candidate with score" in out
-    assert "False labels do not seem to depend on the features." in out
+    assert "Agreement with the model's predictions counts in full." in out
     out, _ = run(
         "fit", "pairs.csv", *FIT, "--known", "checked", "-o", tmp_path / "m.plr", "--learner", "linear",
         "--no-intervals", "--one-to-one", "--json",

@@ -271,7 +271,7 @@ def _checked_in_words(checked: dict[str, Any] | None, prior: dict[str, Any] | No
             f"{advice}"
         )
     elif checked is not None:
-        yield "False labels do not seem to depend on the features."
+        yield "Agreement with the model's predictions counts in full."
 
 
 def _memory_in_words(done: dict[str, Any]) -> Iterator[str]:
