@@ -7,10 +7,10 @@ joined with the most similar titles of the other catalogue. Wrong matches are si
 too: a wrong match agrees with a model of the prices as well as the right one does. What tells them apart is how similar
 the titles are, and how far that is to be believed is learned from a few rows that a person looks up.
 
-Shows: `CandidateSets.from_long` for a table of pairs with a match score and records, `review` for the rows most worth
-looking up, `known` for what was found, `prior_` for what was learned from it, and `one_to_one`, since no two tools are
-the same record of the other shop. Prices are learned as logarithms: an error of 0.1 is one of about ten per cent. About
-fifteen seconds on two cores.
+Shows: `CandidateSets.from_long` for a table of pairs with a score and records, `match_score` for a score that counts
+before any row is checked, `review` for the rows most worth looking up, `known` for what was found, `prior_` for what
+was learned from it, and `one_to_one`, since no two tools are the same record of the other shop. Prices are learned as
+logarithms: an error of 0.1 is one of about ten per cent. About fifteen seconds on two cores.
 """
 
 from __future__ import annotations
@@ -73,12 +73,13 @@ def main() -> None:
     truth = other["log_price"].to_numpy()
     pairs = join(ours, other)
     print(f"{pairs.head(3).to_string(index=False)}\n")
-    S = CandidateSets.from_long(pairs, row="tool", value="log_price", prior="score", record="record")
+    S = CandidateSets.from_long(pairs, row="tool", value="log_price", features=["score"], record="record")
     train, test = slice(0, for_training), slice(for_training, count)
 
     def fit(target: object, **settings: object) -> PartialLabelRegressor:
         known = settings.pop("known", None)
-        model = PartialLabelRegressor(effort="low", random_state=given.seed, **settings)
+        score = "score" if isinstance(target, CandidateSets) else None
+        model = PartialLabelRegressor(match_score=score, effort="low", random_state=given.seed, **settings)
         return model.fit(tools[train], target, known=known)
 
     def scored(trained_on: str, model: PartialLabelRegressor) -> Row:
