@@ -240,7 +240,9 @@ def _in_words(done: dict[str, Any]) -> Iterator[str]:
     else:
         yield f"{scatter}."
         yield from _doubt_in_words(done["doubt"], done["identified"])
-    yield from _checked_in_words(done["checked"], done["prior"])
+    # Where nothing was there to learn from, the caution says all.
+    if done["checked"] is not None or not done["caution"]:
+        yield from _checked_in_words(done["checked"], done["prior"])
     if done["caution"]:
         yield f"Caution: {done['caution']}"
 

@@ -75,7 +75,7 @@ _EXPONENT = 0.5
 _SCORE, _SCORE_BESIDE_VALUE = 2.0, 0.5
 _ROUNDS = 3
 # Log ratios below this are not described.
-_WORTH_SAYING = 0.1
+_WORTH_SAYING = 0.2
 # Without checked rows, the exponent of a given prior: where to begin, the largest, and how it is shrunk towards 1.
 _FIRST_POWER, _LARGEST_POWER, _POWER_PENALTY = 4.0, 20.0, 5.0
 # Before rows are checked: the share of rows whose truth is missing, and how sure that is, on the scale of log odds.
@@ -299,9 +299,10 @@ class LearnedPrior:
                 )
         for name, levels in columns.levels.items():
             named = [(f"{name} {level}" if level else f"no {name}", weight[f"{name} = {level}"]) for level in levels]
+            named.sort(key=lambda level: -level[1])
             compared = [(level, times, "others") for level, times in named]
             if len(named) == 2:
-                (first, more), (second, less) = sorted(named, key=lambda level: -level[1])
+                (first, more), (second, less) = named
                 compared = [(first, more - less, f"one with {second}")]
             found += [
                 f"a candidate with {level} is {_times(times)} {than}"
@@ -639,7 +640,9 @@ def check_match_score(S: CandidateSets, name: str | None) -> None:
         )
     if S.features[name].dtype.kind != "f":
         raise ParameterError(
-            f"{{parameter}} must be a feature of numbers, and {name!r} holds texts.", parameter="match_score", value=name
+            f"{{parameter}} must be a feature of numbers, and {name!r} holds texts.",
+            parameter="match_score",
+            value=name,
         )
 
 
