@@ -114,15 +114,18 @@ def _shares(part: Part, coefficient: float) -> Floats:
 def _identified(part: Part, probabilities: Floats, counted: NDArray[np.bool_] | None = None) -> dict[str, Any]:
     """Return how often the likeliest candidate is the true one, how sure that was, and the log loss of the truth.
 
-    Rows whose truth is missing count as not found; log loss is of the others.
+    Rows whose truth is missing count as not found; log loss is of the others: of the truth as it is, and given that it
+    is one of the candidates.
     """
     S, is_true = part.S, part.is_true
     counted = np.ones(len(S), dtype=bool) if counted is None else counted
     top = most_probable(probabilities, S)[counted]
     present = counted & np.logical_or.reduceat(is_true, S.offsets[:-1])
     of_truth = np.add.reduceat(probabilities * is_true, S.offsets[:-1])[present]
+    of_any = np.add.reduceat(probabilities, S.offsets[:-1])[present]
     return {
         "share": float(is_true[top].mean()),
         "log_loss": float(-np.log(np.maximum(of_truth, _LEAST)).mean()),
+        "log_loss_given_present": float(-np.log(np.maximum(of_truth / of_any, _LEAST)).mean()),
         "top": reliability(probabilities[top], is_true[top]),
     }

@@ -36,9 +36,7 @@ class Method:
     prior : str
         As the regressor's parameter.
     features : bool
-        Whether what is known of the candidates is given.
-    score : bool
-        Whether the score is said to be one: the larger, the more believable.
+        Whether what is known of the candidates is given, and of a score that it is one.
     checked : int
         How many rows are checked.
     one_to_one : bool
@@ -50,21 +48,20 @@ class Method:
     labels: Callable[[Part], Floats] | None = None
     prior: str = "auto"
     features: bool = False
-    score: bool = False
     checked: int = 0
     one_to_one: bool = False
     logit: bool = False
 
     def suits(self, part: Part) -> bool:
         """Return whether the table has what the method needs."""
-        needs_score = self.score or self.logit or self.labels is best_match
+        needs_score = self.logit or self.labels is best_match or (self.features and not self.checked)
         has_records = not self.one_to_one or part.S.record is not None
         return has_records and ("score" in part.S.features or not needs_score)
 
     def sets(self, part: Part) -> CandidateSets:
         """Return the candidate sets as the method is given them."""
         S = part.S
-        return S if self.features or self.score else CandidateSets(S.values, S.offsets, record=S.record)
+        return S if self.features else CandidateSets(S.values, S.offsets, record=S.record)
 
     def fit(self, part: Part, known: Floats | None, seed: int) -> PartialLabelRegressor:
         """Return a fitted model."""
@@ -72,7 +69,7 @@ class Method:
         model = PartialLabelRegressor(
             effort="low",
             prior=self.prior,
-            match_score="score" if self.score else None,
+            match_score="score" if self.features and "score" in part.S.features else None,
             one_to_one=self.one_to_one,
             random_state=seed,
             n_jobs=1,
@@ -116,11 +113,11 @@ METHODS: dict[str, Method] = {
     "best": Method("best match", best_match),
     "mean": Method("mean of candidates", mean_of_candidates),
     "checked-50": Method("50 checked rows", features=True, checked=50),
-    "score": Method("no checks, match score", score=True),
+    "score": Method("no checks, match score", features=True),
     "sets": Method("no checks, sets only"),
     "checked-20": Method("20 checked rows", features=True, checked=20),
     "checked-50-one-to-one": Method("50 checked rows, one-to-one", features=True, checked=50, one_to_one=True),
-    "score-one-to-one": Method("no checks, match score, one-to-one", score=True, one_to_one=True),
+    "score-one-to-one": Method("no checks, match score, one-to-one", features=True, one_to_one=True),
     "given": Method('`prior="given"`, sets only', prior="given"),
     "checked-10": Method("10 checked rows", features=True, checked=10),
     "checked-100": Method("100 checked rows", features=True, checked=100),

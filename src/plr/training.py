@@ -92,9 +92,7 @@ class Recipe:
         dependence = self._look_for_dependence(task, given, weights)
         learned = None
         if self.prior != "given":
-            learned = learn_coefficients(
-                given, task.known, weights, dependence or Dependence(0.0), self.match_score
-            )
+            learned = learn_coefficients(given, task.known, weights, dependence or Dependence(0.0), self.match_score)
             if learned is not None:
                 task = replace(task, S=task.S.with_prior(learned.weigh(given).prior_or_uniform)).prepared()
         start = choose_start(self.start, task.rule.weighting, self.learner, len(task.S))
@@ -206,8 +204,11 @@ def _settle_known(task: Task) -> Task:
 
 
 def _on_labels(task: Task, belief: Belief) -> Task:
-    """Return the task with the expected label of each row; rows whose truth may be missing count for less."""
-    weight = np.ones(len(belief.labels)) if task.sample_weight is None else task.sample_weight
+    """Return the task with the expected label of each row.
+
+    Rows whose truth may be missing, or whose label is in doubt, count for less.
+    """
+    weight = belief.certainty if task.sample_weight is None else task.sample_weight * belief.certainty
     if task.known is not None:
         present = 1.0 - belief.missing
         if task.S.missing is not None:

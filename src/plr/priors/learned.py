@@ -74,6 +74,9 @@ _EXPONENT = 0.5
 # depend on the features; and where they do not, so that learners find the truth by its value.
 _SCORE, _SCORE_BESIDE_VALUE = 2.0, 0.5
 _ROUNDS = 3
+# The variance of true labels that the doubt about a label is compared with, in squares of the scale of their Student's
+# t: twice that distribution's variance, so that rows in doubt still count.
+_NOISE_VARIANCE = 4.0
 # Log ratios below this are not described.
 _WORTH_SAYING = 0.2
 # Without checked rows, the exponent of a given prior: where to begin, the largest, and how it is shrunk towards 1.
@@ -356,12 +359,15 @@ class Belief:
         How probable it is that a row's truth is not among its candidates.
     labels : ndarray of shape (n,)
         The expected label of each row: the known one, or the mean of the candidates by their probabilities.
+    certainty : ndarray of shape (n,)
+        How much each label says: the variance of true labels around predictions, as a share of that of this label.
     """
 
     prior: LearnedPrior
     probabilities: Floats
     missing: Floats
     labels: Floats
+    certainty: Floats
 
 
 def one_to_one(S: CandidateSets, utility: Floats, counted: Booleans | None = None) -> Floats:
@@ -534,10 +540,11 @@ def learn_belief(
     probabilities = shares * (1.0 - missing)[rows]
     if checked is not None:
         probabilities, missing = checked.settle_probabilities(S, probabilities, missing)
-    labels = target.undo(given.expected(shares))
+    expected = given.expected(shares)
+    labels, doubt = target.undo(expected), sets.sum(shares * (values - expected[rows]) ** 2)
     if checked is not None:
-        labels = np.where(checked.labelled, checked.value, labels)
-    return Belief(prior, probabilities, missing, labels)
+        labels, doubt = np.where(checked.labelled, checked.value, labels), np.where(checked.labelled, 0.0, doubt)
+    return Belief(prior, probabilities, missing, labels, certainty=1.0 / (1.0 + doubt / (_NOISE_VARIANCE * noise**2)))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Quick functions of the features, with predictions that were made without each row's fold.
 
-Kernel ridge regression on a few hundred landmark rows, and boosted trees where a better prediction is worth it. What depends on the features alone is computed once, so that
-labels can be replaced several times at little cost. Width and ridge are chosen on some thousand rows, and everything
-else is computed in blocks, so that a million rows need a matrix of a million by fifty and no more.
+Kernel ridge regression on a few hundred landmark rows, and boosted trees where a better prediction is worth it. What
+depends on the features alone is computed once, so that labels can be replaced several times at little cost. Width and
+ridge are chosen on some thousand rows, and everything else is computed in blocks, so that a million rows need a matrix
+of a million by fifty and no more.
 """
 
 from __future__ import annotations
