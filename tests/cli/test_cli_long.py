@@ -70,6 +70,14 @@ def test_fit_says_what_the_checked_rows_taught(run, tmp_path):
     assert done["prior"]["false_labels_depend_on_features"] is False
 
 
+def test_a_match_score_counts_before_rows_are_checked(run, tmp_path):
+    fit = ("fit", "pairs.csv", *FIT, "--ignore", "checked", "-o", tmp_path / "m.plr", "--learner", "linear")
+    out, _ = run(*fit, "--no-intervals", "--match-score", "score")
+    assert "What makes a candidate believable, without checked rows:\n  a candidate with score" in out
+    _, err = run(*fit, "--match-score", "rank", code=2)
+    assert "--match-score 'rank' is none of the features of the candidates ('score')" in err
+
+
 def test_the_model_needs_no_options_again(run, folder, model):
     chosen = read_table(folder / "chosen.csv")
     assert chosen.num_rows == ROWS

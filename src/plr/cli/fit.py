@@ -57,6 +57,13 @@ def fit_command(
     prior_is: PriorIs = "share",
     row: Row = None,
     candidate_features: CandidateFeatures = None,
+    match_score: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of --candidate-features that is a score, of which the larger are the more believable; it then "
+            "counts before any row is checked."
+        ),
+    ] = None,
     record: Record = None,
     one_to_one: Annotated[
         bool, typer.Option("--one-to-one", help="No two rows have the same record as their truth; needs --record.")
@@ -204,6 +211,7 @@ def fit_command(
             drop_empty=drop_empty,
             known=known,
             prior_is=prior_is,
+            match_score=match_score,
             one_to_one=one_to_one,
             seed=seed,
             jobs=jobs,
