@@ -63,6 +63,7 @@ Booleans = NDArray[np.bool_]
 # Penalties that are chosen from by evidence, for coefficients of columns that are scaled within rows.
 _PENALTIES = {
     "own": (0.1, 0.3, 1.0),
+    "score": (1.0, 4.0),
     "order": (1.0, 3.0, 10.0, 100.0),
     "built_in": (3.0, 10.0, 30.0, 100.0),
     "prior": (0.1, 1.0, 10.0),
@@ -429,7 +430,13 @@ def learn_coefficients(
         return LearnedPrior(columns, centre, 0, dependence)
     part, chosen = Alternatives(S.offsets).take(found)
     coefficients = fit_logit(
-        part, columns.matrix(S)[chosen], checked.true[chosen], columns.groups, centre, _PENALTIES, weights[found]
+        part,
+        columns.matrix(S)[chosen],
+        checked.true[chosen],
+        _groups(columns, match_score),
+        centre,
+        _PENALTIES,
+        weights[found],
     )
     return LearnedPrior(columns, coefficients, int(found.sum()), dependence)
 
@@ -440,6 +447,12 @@ def _centre(columns: CandidateColumns, match_score: str | None, score: float) ->
     if match_score is not None:
         by_name[match_score] = score
     return np.array([by_name.get(name, 0.0) for name in columns.names])
+
+
+def _groups(columns: CandidateColumns, match_score: str | None) -> tuple[str, ...]:
+    """Return the group of each column: of a match score it is known roughly how much it counts."""
+    pairs = zip(columns.names, columns.groups, strict=True)
+    return tuple("score" if name == match_score else group for name, group in pairs)
 
 
 def teaching_rows(S: CandidateSets, checked: CheckedRows | None, weights: Floats | None = None) -> Booleans:
@@ -502,10 +515,10 @@ def learn_belief(
         return fit_logit(part, matrix[chosen], checked.true[chosen], groups, centre, _PENALTIES, weights[found])
 
     ratio, noise, exponent = np.zeros(len(values)), spread, 0.0
-    centre = _centre(columns, match_score, _SCORE)
+    centre, groups = _centre(columns, match_score, _SCORE), _groups(columns, match_score)
     coefficients = np.where(is_prior, _FIRST_POWER, centre)
     if found.any():
-        coefficients = learn(matrix, columns.groups, centre)
+        coefficients = learn(matrix, groups, centre)
     for number in range(_ROUNDS):
         shares = weigh(matrix @ coefficients + exponent * ratio)
         # Trees are slower, and the first labels far from the last.
@@ -514,9 +527,7 @@ def learn_belief(
         noise = student_scale(away, shares * weights[rows])
         ratio = t.logpdf(away, FREEDOM, scale=noise) - log_q
         if found.any():
-            learned = learn(
-                np.column_stack([matrix, ratio]), (*columns.groups, "exponent"), np.append(centre, _EXPONENT)
-            )
+            learned = learn(np.column_stack([matrix, ratio]), (*groups, "exponent"), np.append(centre, _EXPONENT))
             coefficients, exponent = learned[:-1], max(float(learned[-1]), 0.0)
         elif columns.with_prior or match_score is not None:
             exponent = _EXPONENT
