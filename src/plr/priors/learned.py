@@ -79,7 +79,7 @@ _ROUNDS = 3
 # t: twice that distribution's variance, so that rows in doubt still count.
 _NOISE_VARIANCE = 4.0
 # Log ratios below this are not described.
-_WORTH_SAYING = 0.1
+_WORTH_SAYING = 0.2
 # Without checked rows, the exponent of a given prior: where to begin, the largest, and how it is shrunk towards 1.
 _FIRST_POWER, _LARGEST_POWER, _POWER_PENALTY = 4.0, 20.0, 5.0
 # Before rows are checked: the share of rows whose truth is missing, and how sure that is, on the scale of log odds.
@@ -294,18 +294,25 @@ class LearnedPrior:
         weight = dict(zip(columns.names, self.coefficients / columns.scales, strict=True))
         for name, (low, high) in columns.numbers.items():
             times = weight[name] * (high - low)
-            found.append(f"a candidate with {name} {high:.3g} is {_times(times)} one with {low:.3g}")
+            if abs(times) > _WORTH_SAYING:
+                found.append(f"a candidate with {name} {high:.3g} is {_times(times)} one with {low:.3g}")
             if abs(weight[f"{name}: highest of the row"]) > _WORTH_SAYING:
                 found.append(
                     f"the candidate with the highest {name} of its row is, beside that, "
                     f"{_times(weight[f'{name}: highest of the row'])} others"
                 )
-        found += [
-            f"a candidate with {f'{name} {level}' if level else f'no {name}'} is {_times(weight[f'{name} = {level}'])} "
-            f"others"
-            for name, levels in columns.levels.items()
-            for level in levels
-        ]
+        for name, levels in columns.levels.items():
+            named = [(f"{name} {level}" if level else f"no {name}", weight[f"{name} = {level}"]) for level in levels]
+            named.sort(key=lambda level: -level[1])
+            compared = [(level, times, "others") for level, times in named]
+            if len(named) == 2:
+                (first, more), (second, less) = named
+                compared = [(first, more - less, f"one with {second}")]
+            found += [
+                f"a candidate with {level} is {_times(times)} {than}"
+                for level, times, than in compared
+                if abs(times) > _WORTH_SAYING
+            ]
         if columns.with_prior:
             found.append(f"the given prior counts with the power {weight['log prior']:.2g}")
         if columns.with_values:

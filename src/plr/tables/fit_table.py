@@ -355,7 +355,8 @@ def _check_batches(
         )
     if regressor.match_score is not None:
         raise ParameterError(
-            f"{{parameter}} needs all rows in memory; {instead}, or learn from known labels how much it counts.",
+            f"{{parameter}} counts where all rows are in memory; {instead}, or give checked rows, which teach how much "
+            "each feature of the candidates counts.",
             parameter="match_score",
         )
     if regressor.prior == "learned":

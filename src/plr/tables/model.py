@@ -38,7 +38,7 @@ from plr.tables.identification_columns import (
     identification_columns,
     identification_fields,
 )
-from plr.tables.long_table import LongTable, name_rows, one_line_per_row
+from plr.tables.long_table import LongTable, columns_of_lines, name_rows, one_line_per_row
 from plr.tables.output import Done, NewColumns, TableOutput, what_is_read
 from plr.tables.roles import named_columns, only_one_role
 from plr.tables.row_digests import SeenRows, table_digest
@@ -435,7 +435,7 @@ class TableModel:
             assert found.sets is not None
             review = self.regressor.review(n, random_state=random_state)
             numbers = np.arange(len(found.sets)) if found.sets.kept is None else found.sets.kept
-            hidden = {*found.roles.sets.names, *found.roles.truth}
+            hidden = {*found.roles.sets.names, *found.roles.truth, *columns_of_lines(found.source)}
             naming = self._naming(found.table, hidden)
             return ReviewQueue.of(review, name_rows(found.source, numbers), naming).to_table()
         whole = open_source(data)
@@ -449,7 +449,7 @@ class TableModel:
         reader = RowReader(self, source, columns.names)
         review = self.regressor.review(n, reader.read(table, place), sets, random_state)
         reader.tell(front)
-        naming = self._naming(table, {*columns.names, self.truth})
+        naming = self._naming(table, {*columns.names, self.truth, *columns_of_lines(source)})
         return ReviewQueue.of(review, name_rows(source, numbers), naming).scaled(part).to_table()
 
     def _naming(self, table: pa.Table, hidden: Collection[str | None]) -> dict[str, list[Any]]:
