@@ -3,6 +3,7 @@
 # make test-all  the same, and what takes longer: clusters, browsers, every combination of parameters
 # make lint   ruff, mypy and the order of the layers (import-linter)
 # make bench  how fast everything is, into results/speed
+# make real DATA=FOLDER  the default on tables of real joins, against what people do first, into results/real
 # make golden  whether plr still answers as benchmarks/golden/record says
 # make docs   the documentation as a site under site/
 # Each makes .venv by itself; all it needs is Python 3.11 or later with pip.

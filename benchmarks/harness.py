@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -168,14 +168,17 @@ def _measured(
     if workers == 1 or len(jobs) < 2:
         for job in jobs:
             line = measure(job)
-            append(path, line)
+            with _turn:
+                append(path, line)
             yield line
         return
     for name in ONE_THREAD:
         os.environ[name] = "1"
     # Forked processes would share locks of libraries that are loaded already.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
+    # Writers wait for each other here: SQLite lets them try again and again, and some then wait for minutes.
+    turn = context.Lock()
+    with ProcessPoolExecutor(min(workers, len(jobs)), context, _take_turns, (turn,)) as pool:
         futures = [pool.submit(_measure_all, together, measure, path) for together in group(jobs)]
         try:
             for future in as_completed(futures):
@@ -183,6 +186,14 @@ def _measured(
         finally:
             for future in futures:
                 future.cancel()
+
+
+_turn: AbstractContextManager[Any] = nullcontext()
+
+
+def _take_turns(turn: AbstractContextManager[Any]) -> None:
+    global _turn
+    _turn = turn
 
 
 def _measure_all(jobs: list[AnyJob], measure: Callable[[AnyJob], Line], path: Path) -> list[Line]:

@@ -27,6 +27,7 @@ MODULES = [
     "plr.losses",
     "plr.persistence",
     "plr.noise",
+    "plr.priors",
     "plr.tables",
     "plr.learners.starts",
     "plr.torch",

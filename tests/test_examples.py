@@ -19,7 +19,7 @@ LINE = re.compile(r"^  (\S.*?) {2,}([\d.e+-]+) +([\d.e+-]+) +([\d.]+)%$", flags=
 GUESS = re.compile(r"^  nothing: a guess +([\d.]+)%$", flags=re.MULTILINE)
 
 # Each of these trains for long.
-SLOW = {"grid_search", "images", "mixed_table", "own_loop", "text"}
+SLOW = {"grid_search", "images", "join", "mixed_table", "own_loop", "text"}
 
 
 class Figures(NamedTuple):
@@ -81,7 +81,7 @@ def test_docstring_and_readme_name_the_command(script):
 
 
 def test_there_are_examples():
-    assert {"grid_search", "images", "mixed_table", "own_loop", "text"} <= {script.stem for script in SCRIPTS}
+    assert {"grid_search", "images", "join", "mixed_table", "own_loop", "text"} <= {script.stem for script in SCRIPTS}
 
 
 @pytest.mark.slow

@@ -164,7 +164,7 @@ def test_parts_of_the_sets_keep_what_belongs_to_them():
 def test_a_column_without_a_value_beside_texts():
     parts = [CandidateSets.from_lists([[1.0]], features={"source": [[source]]}) for source in ("shop", None)]
     assert (parts[0] + parts[1]).features["source"].tolist() == ["shop", ""]
-    with refused(CandidateError, "holds numbers in some of the candidate sets and texts in others"):
+    with refused(CandidateError, "holds numbers in some of the candidate sets, texts in others"):
         parts[0] + CandidateSets.from_lists([[1.0]], features={"source": [[1.0]]})
 
 

@@ -60,7 +60,7 @@ def test_fit_says_what_the_checked_rows_taught(run, tmp_path):
     assert f"a model of {ROWS} rows, 1 features" in out
     assert "Checked rows: 15, taken for a random sample; 15 with the true candidate." in out
     assert "What makes a candidate believable, learned from 15 checked rows:\n  a candidate with score" in out
-    assert "False labels do not seem to depend on the features." in out
+    assert "Agreement with the model's predictions counts in full." in out
     out, _ = run(
         "fit", "pairs.csv", *FIT, "--known", "checked", "-o", tmp_path / "m.plr", "--learner", "linear",
         "--no-intervals", "--one-to-one", "--json",
@@ -68,6 +68,14 @@ def test_fit_says_what_the_checked_rows_taught(run, tmp_path):
     done = json.loads(out)
     assert (done["rows"], done["candidates"], done["checked"]["found"]) == (ROWS, 3 * ROWS, 15)
     assert done["prior"]["false_labels_depend_on_features"] is False
+
+
+def test_a_match_score_counts_before_rows_are_checked(run, tmp_path):
+    fit = ("fit", "pairs.csv", *FIT, "--ignore", "checked", "-o", tmp_path / "m.plr", "--learner", "linear")
+    out, _ = run(*fit, "--no-intervals", "--match-score", "score")
+    assert "What makes a candidate believable, without checked rows:\n  a candidate with score" in out
+    _, err = run(*fit, "--match-score", "rank", code=2)
+    assert "--match-score 'rank' is none of the features of the candidates ('score')" in err
 
 
 def test_the_model_needs_no_options_again(run, folder, model):
@@ -106,6 +114,15 @@ def test_all_candidates_and_the_most_doubtful(run, folder, model):
         shown = json.loads(run("identify", model, "new.csv", *options, "--json")[0])
         assert len(shown["id"]) == len(shown["probability"]) == count
     assert json.loads(run("predict", model, "new.csv", "--json")[0])["id"] == row_ids(new)
+
+
+def test_rows_to_check_go_by_their_ids(run, folder, model):
+    run("review", model, "-n", "5", "-o", "review.csv")
+    run("review", model, "new.csv", "-n", "5", "-o", "review_new.csv")
+    for name in ("review.csv", "review_new.csv"):
+        assert set(read_table(folder / name)["row"].cast(pa.string()).to_pylist()) <= set(
+            row_ids(read_table("new.csv"))
+        )
 
 
 def test_check_and_fit_notice_a_long_table(run):
@@ -157,3 +174,13 @@ def test_generate_writes_long_tables(run, folder, model):
     (folder / "labelled.csv").write_text(labelled + "59,1,2\n")
     _, err = run("generate", "labelled.csv", *options, "--row", "id", "-o", "never.csv", code=2)
     assert "is no row id; name another with --row" in err
+
+
+def test_match_score(run, tmp_path):
+    columns = ("--row", "id", "--target", "price", "--record", "record", "--truth", "truth", "--ignore", "checked")
+    out, _ = run(
+        "fit", "pairs.csv", *columns, "--match-score", "score", "-o", tmp_path / "m.plr", "--learner", "linear",
+        "--no-intervals",
+    )  # fmt: skip
+    assert "without checked rows" in out
+    assert "a candidate with score" in out

@@ -337,3 +337,47 @@ def test_a_warning_where_nothing_says_which_is_true():
         with warnings.catch_warnings():
             warnings.simplefilter("error", DependentLabelsWarning)
             assert fit(problem, known).identify().caution == ""
+
+
+class TestMatchScore:
+    """A score of which the larger numbers are more believable."""
+
+    def test_counts_without_checked_rows(self):
+        unaware, aware = (fit(JOIN, match_score=name) for name in (None, "score"))
+        assert unaware.prior_ is None or not unaware.prior_.coefficients.any()
+        assert "without checked rows" in str(aware.prior_)
+        assert "with score" in str(aware.prior_)
+        found = [np.mean(model.identify().value == JOIN.y) for model in (unaware, aware)]
+        assert found[1] > found[0] + 0.2
+
+    def test_scale_does_not_matter(self):
+        S = JOIN.S
+        far = CandidateSets(S.values, S.offsets, features={"score": 1e6 * S.features["score"] - 3e5}, record=S.record)
+        other = fit(type(JOIN)(JOIN.X, far, JOIN.y), match_score="score")
+        np.testing.assert_allclose(
+            other.identify().probabilities, fit(JOIN, match_score="score").identify().probabilities, atol=1e-6
+        )
+
+    def test_checked_rows_correct_a_score_that_misleads(self):
+        S = JOIN.S
+        turned = CandidateSets(S.values, S.offsets, features={"score": -S.features["score"]}, record=S.record)
+        problem = type(JOIN)(JOIN.X, turned, JOIN.y)
+        right = [
+            np.mean(fit(problem, known, match_score="score").identify().value == JOIN.y)
+            for known in (None, problem.known(60))
+        ]
+        assert right[1] > right[0] + 0.3
+
+    def test_unrelated_candidates(self):
+        S = make_candidates(JOIN.y, 3, random_state=0)
+        score = np.where(S.values == np.repeat(JOIN.y, S.sizes), 1.0, 0.0)
+        S = CandidateSets(S.values, S.offsets, features={"score": score})
+        problem = type(JOIN)(JOIN.X, S, JOIN.y)
+        plain, scored = (np.mean(fit(problem, match_score=name).identify().value == JOIN.y) for name in (None, "score"))
+        assert scored >= plain
+
+    @pytest.mark.parametrize(("name", "message"), [("scor", "none of the features"), ("kind", "holds texts")])
+    def test_must_be_a_feature_of_numbers(self, name, message):
+        S = CandidateSets([1.0, 2.0], [0, 1, 2], features={"score": [0.1, 0.2], "kind": ["a", "b"]})
+        with pytest.raises(ParameterError, match=message):
+            PartialLabelRegressor("linear", match_score=name).fit([[0.0], [1.0]], S)

@@ -61,3 +61,26 @@ def test_features_that_say_nothing_give_the_mean(features):
 def test_one_row():
     smoother = KernelSmoother(np.ones((1, 2)), [])
     np.testing.assert_allclose(smoother.fit(np.array([3.0])).predict(np.zeros((1, 2))), 3.0)
+
+
+def test_trees_help_where_the_function_jumps():
+    rows = np.random.default_rng(1).normal(size=(300, 12))
+    labels = np.where(rows[:, 0] > 0.2, 1.0, -1.0)
+    smoother = KernelSmoother(rows, np.array_split(np.arange(300), 5))
+    smooth, mixed = (
+        np.mean((predict(labels) - labels) ** 2) for predict in (smoother.out_of_fold, smoother.out_of_fold_with_trees)
+    )
+    assert mixed < 0.3 * smooth
+
+
+@pytest.mark.parametrize("columns", [0, 1])
+def test_trees_without_features_that_say_something(columns):
+    smoother = KernelSmoother(np.ones((20, columns)), np.array_split(np.arange(20), 2))
+    np.testing.assert_allclose(smoother.out_of_fold_with_trees(Y[:20]), smoother.out_of_fold(Y[:20]), atol=0.3)
+
+
+def test_trees_are_fitted_to_a_sample_of_many_rows(monkeypatch):
+    monkeypatch.setattr(smoothing, "_MOST_ROWS_OF_TREES", 60)
+    first, second = (KernelSmoother(X, FOLDS, 5).out_of_fold_with_trees(Y) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert np.mean((first - Y) ** 2) < 0.2 * Y.var()

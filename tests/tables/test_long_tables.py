@@ -151,7 +151,8 @@ def test_known_labels_of_a_file(tmp_path, rows, lines, model):
 def test_answers_that_are_no_value(rows, lines):
     known = pa.table(
         {
-            "id": ["id3", "id5", "id7", "id8"],
+            # As `review` names the column.
+            "row": ["id3", "id5", "id7", "id8"],
             "value": [rows["truth"][3].as_py(), None, None, None],
             "record": ["r3", None, None, None],
             "answer": [None, "none of these", "cannot tell", None],
@@ -172,7 +173,8 @@ def test_answers_that_are_no_value(rows, lines):
         ({"id": ["id1", "id1"], "value": [1.0, 2.0]}, "id id1 was given before, in data row 0"),
         ({"id": ["id1", None], "value": [1.0, 2.0]}, "the column 'id' is empty"),
         ({"id": ["id1"]}, "lacks the column 'value'"),
-        ({"row": [1], "value": [1.0]}, "lacks the column 'id'"),
+        ({"number": [1], "value": [1.0]}, "lacks the column 'id'"),
+        ({"row": ["1"], "value": [1.0]}, "row '1' is unknown"),
         ({"id": ["id1"], "value": ["high"]}, "must be numbers"),
         ({"id": ["id1"], "value": [1.0], "answer": ["maybe"]}, "'answer' has 'maybe'"),
         ({"id": ["id1"], "value": [np.inf]}, "not finite"),

@@ -148,7 +148,9 @@ def checked(flat: Flat, empty: str, prior_is: str = "share") -> Parts:
     check_choice("prior_is", prior_is, PRIOR_KINDS)
     values, sizes, prior, slots, names, _ = flat
     if prior is None and prior_is != "share":
-        raise ParameterError(f"{{parameter}} {prior_is!r} needs a prior.", parameter="prior_is", value=prior_is)
+        raise ParameterError(
+            f"{{parameter}} {prior_is!r} needs a prior; give one.", parameter="prior_is", value=prior_is
+        )
     finite = np.isfinite(values)
     if not finite.all():
         rows, value = rows_of(np.flatnonzero(~finite), sizes), float(values[~finite][0])

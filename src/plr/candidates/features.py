@@ -167,7 +167,7 @@ def join_columns(parts: Sequence[Column], what: str) -> Column:
     if len(kinds) > 1:
         parts = [np.full(len(part), "") if part.dtype.kind == "f" and np.isnan(part).all() else part for part in parts]
         if {part.dtype.kind for part in parts} != {"U"}:
-            raise CandidateError(f"{what} holds numbers in some of the candidate sets and texts in others; give one.")
+            raise CandidateError(f"{what} holds numbers in some of the candidate sets, texts in others; give one kind.")
     return np.concatenate(parts)
 
 

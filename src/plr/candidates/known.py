@@ -196,7 +196,8 @@ def _by_record(S: CandidateSets, true: Booleans, labelled: Booleans, wanted: Col
         if labelled[wanted != ""].all():
             return true
         raise CandidateError(
-            "known names records without values, and the candidate sets have no records; give them record.",
+            "known names records without values, and the candidate sets have no records; give record to the candidate "
+            "sets, or the true values as known.",
             parameter="known",
         )
     rows = S.row_index

@@ -57,6 +57,12 @@ def fit_command(
     prior_is: PriorIs = "share",
     row: Row = None,
     candidate_features: CandidateFeatures = None,
+    match_score: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of a match score, the larger the more believable; it counts before any row is checked."
+        ),
+    ] = None,
     record: Record = None,
     one_to_one: Annotated[
         bool, typer.Option("--one-to-one", help="No two rows have the same record as their truth; needs --record.")
@@ -204,6 +210,7 @@ def fit_command(
             drop_empty=drop_empty,
             known=known,
             prior_is=prior_is,
+            match_score=match_score,
             one_to_one=one_to_one,
             seed=seed,
             jobs=jobs,
@@ -221,9 +228,10 @@ def fit_command(
         typer.echo(line)
     if many := done["worth_checking"]:
         rows = "" if page else f" {data}"
+        found, then = ("review.csv", "") if known is None else ("more.csv", f", add the lines to those of {known}")
         typer.echo(
-            f"{many} rows are worth checking next; plr review {out}{rows} -n {many} -o review.csv lists them. "
-            "Fill in the true values, and fit again with --known review.csv."
+            f"{many} rows are worth checking next; plr review {out}{rows} -n {many} -o {found} lists them. Fill in the "
+            f"true values{then}, and fit again with --known {found if known is None else known}."
         )
 
 
@@ -239,7 +247,9 @@ def _in_words(done: dict[str, Any]) -> Iterator[str]:
     else:
         yield f"{scatter}."
         yield from _doubt_in_words(done["doubt"], done["identified"])
-    yield from _checked_in_words(done["checked"], done["prior"])
+    # Where nothing was there to learn from, the caution says all.
+    if done["checked"] is not None or not done["caution"]:
+        yield from _checked_in_words(done["checked"], done["prior"])
     if done["caution"]:
         yield f"Caution: {done['caution']}"
 
@@ -250,12 +260,15 @@ def _checked_in_words(checked: dict[str, Any] | None, prior: dict[str, Any] | No
         if checked["missing"]:
             parts.append(f"{checked['missing']} whose truth is not among the candidates")
         if checked["cannot_tell"]:
-            parts.append(f"{checked['cannot_tell']} that could not be told")
+            parts.append(f"{checked['cannot_tell']} answered 'cannot tell'")
         taken = ", taken for a random sample" if checked["sampled"] == "random" else ""
         yield f"Checked rows: {checked['rows']}{taken}; {', '.join(parts)}."
     if prior is None:
         if checked is not None:
-            yield "They settle their own rows; there is nothing else about candidates to learn from them."
+            yield (
+                "They settle their own rows; without a prior or features of candidates there is nothing more to learn "
+                "from them."
+            )
         return
     first, *learned = prior["learned"]
     yield f"What makes a candidate believable, {first}"
@@ -267,7 +280,7 @@ def _checked_in_words(checked: dict[str, Any] | None, prior: dict[str, Any] | No
             f"{advice}"
         )
     elif checked is not None:
-        yield "False labels do not seem to depend on the features."
+        yield "Agreement with the model's predictions counts in full."
 
 
 def _memory_in_words(done: dict[str, Any]) -> Iterator[str]:

@@ -48,6 +48,7 @@ def fit_and_save(
     drop_empty: bool = False,
     known: str | None = None,
     prior_is: str = "share",
+    match_score: str | None = None,
     one_to_one: bool = False,
     seed: int = 0,
     jobs: int | None = None,
@@ -67,8 +68,8 @@ def fit_and_save(
         Columns by role.
     parts, options : mapping
         As of `plr.cli.model_options.make_regressor`.
-    module, identified, intervals, page, drop_empty, known, prior_is, one_to_one, seed, jobs, prefix, stream, engine, \
-workers, address, scratch
+    module, identified, intervals, page, drop_empty, known, prior_is, match_score, one_to_one, seed, jobs, prefix, \
+stream, engine, workers, address, scratch
         As the options of the command.
     """
     started, before = time.monotonic(), peak_memory()
@@ -111,6 +112,8 @@ workers, address, scratch
     wanted: dict[str, Any] = {**parts, "seed": seed, "intervals": intervals, "drop_empty": drop_empty}
     if options:
         wanted["option"] = dict(options)
+    if match_score is not None:
+        wanted["match_score"] = match_score
     if one_to_one:
         wanted["one_to_one"] = True
     if module is not None:
@@ -125,6 +128,7 @@ workers, address, scratch
             data if folder is None else folder,
             **asked,
             prior_is=prior_is,
+            match_score=match_score,
             one_to_one=one_to_one or None,
             known=known,
             drop_empty=drop_empty,

@@ -260,14 +260,15 @@ class Diagnosis:
         return "fine", f"{found}; a fitted model does better.", "Fit it: plr fit, or PartialLabelRegressor().fit(X, S)."
 
     def _judge_dependent(self) -> tuple[str, str, str]:
-        found = (
-            "False candidates depend on the features: the candidates of a row are alike, and those near what other "
-            "rows predict do not stand out, so that agreement with a model proves little"
-        )
+        alike = "the candidates of a row are alike, and those near what other rows predict do not stand out"
+        if self.twins is not None:
+            share = f"{self.twins.share:.0%}"
+            alike = f"in {share} of the rows {self.twins.words}, and both follow from the features equally well"
+        found = f"False candidates depend on the features: {alike}, so that agreement with a model proves little"
         advice = (
-            f"Look up the true labels of {_ENOUGH_CHECKED} to 50 rows, drawn at random, and give them as known, with "
-            "NaN elsewhere: they teach what makes a candidate believable. Features of the candidates, such as a match "
-            "score, or a prior make them count for more."
+            f"Look up the true labels of {_ENOUGH_CHECKED} to 50 rows, drawn at random or chosen by review, and give "
+            "them as known, with NaN elsewhere: they teach what makes a candidate believable. Features of the "
+            "candidates, such as a match score, or a prior make them count for more."
         )
         if not (self.checked_rows or self.has_prior):
             return CANNOT_TELL, f"{found}.", advice
@@ -327,7 +328,7 @@ class Diagnosis:
                 f"those near predictions takes away {explained:.0%} of the spread within rows."
             )
         if self.checked_rows:
-            lines.append(f"The true candidate is known of {_counted(self.checked_rows)} with several.")
+            lines.append(f"The true candidate is known in {_counted(self.checked_rows)} with several candidates.")
         if self.signal is not None:
             signal = self.signal
             part = f", measured on {signal.rows:,} rows drawn at random" if signal.rows < self.rows else ""

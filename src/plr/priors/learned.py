@@ -63,6 +63,7 @@ Booleans = NDArray[np.bool_]
 # Penalties that are chosen from by evidence, for coefficients of columns that are scaled within rows.
 _PENALTIES = {
     "own": (0.1, 0.3, 1.0),
+    "score": (1.0, 4.0),
     "order": (1.0, 3.0, 10.0, 100.0),
     "built_in": (3.0, 10.0, 30.0, 100.0),
     "prior": (0.1, 1.0, 10.0),
@@ -78,7 +79,7 @@ _ROUNDS = 3
 # t: twice that distribution's variance, so that rows in doubt still count.
 _NOISE_VARIANCE = 4.0
 # Log ratios below this are not described.
-_WORTH_SAYING = 0.1
+_WORTH_SAYING = 0.2
 # Without checked rows, the exponent of a given prior: where to begin, the largest, and how it is shrunk towards 1.
 _FIRST_POWER, _LARGEST_POWER, _POWER_PENALTY = 4.0, 20.0, 5.0
 # Before rows are checked: the share of rows whose truth is missing, and how sure that is, on the scale of log odds.
@@ -293,18 +294,25 @@ class LearnedPrior:
         weight = dict(zip(columns.names, self.coefficients / columns.scales, strict=True))
         for name, (low, high) in columns.numbers.items():
             times = weight[name] * (high - low)
-            found.append(f"a candidate with {name} {high:.3g} is {_times(times)} one with {low:.3g}")
+            if abs(times) > _WORTH_SAYING:
+                found.append(f"a candidate with {name} {high:.3g} is {_times(times)} one with {low:.3g}")
             if abs(weight[f"{name}: highest of the row"]) > _WORTH_SAYING:
                 found.append(
                     f"the candidate with the highest {name} of its row is, beside that, "
                     f"{_times(weight[f'{name}: highest of the row'])} others"
                 )
-        found += [
-            f"a candidate with {f'{name} {level}' if level else f'no {name}'} is {_times(weight[f'{name} = {level}'])} "
-            f"others"
-            for name, levels in columns.levels.items()
-            for level in levels
-        ]
+        for name, levels in columns.levels.items():
+            named = [(f"{name} {level}" if level else f"no {name}", weight[f"{name} = {level}"]) for level in levels]
+            named.sort(key=lambda level: -level[1])
+            compared = [(level, times, "others") for level, times in named]
+            if len(named) == 2:
+                (first, more), (second, less) = named
+                compared = [(first, more - less, f"one with {second}")]
+            found += [
+                f"a candidate with {level} is {_times(times)} {than}"
+                for level, times, than in compared
+                if abs(times) > _WORTH_SAYING
+            ]
         if columns.with_prior:
             found.append(f"the given prior counts with the power {weight['log prior']:.2g}")
         if columns.with_values:
@@ -422,7 +430,13 @@ def learn_coefficients(
         return LearnedPrior(columns, centre, 0, dependence)
     part, chosen = Alternatives(S.offsets).take(found)
     coefficients = fit_logit(
-        part, columns.matrix(S)[chosen], checked.true[chosen], columns.groups, centre, _PENALTIES, weights[found]
+        part,
+        columns.matrix(S)[chosen],
+        checked.true[chosen],
+        _groups(columns, match_score),
+        centre,
+        _PENALTIES,
+        weights[found],
     )
     return LearnedPrior(columns, coefficients, int(found.sum()), dependence)
 
@@ -433,6 +447,12 @@ def _centre(columns: CandidateColumns, match_score: str | None, score: float) ->
     if match_score is not None:
         by_name[match_score] = score
     return np.array([by_name.get(name, 0.0) for name in columns.names])
+
+
+def _groups(columns: CandidateColumns, match_score: str | None) -> tuple[str, ...]:
+    """Return the group of each column: of a match score it is known roughly how much it counts."""
+    pairs = zip(columns.names, columns.groups, strict=True)
+    return tuple("score" if name == match_score else group for name, group in pairs)
 
 
 def teaching_rows(S: CandidateSets, checked: CheckedRows | None, weights: Floats | None = None) -> Booleans:
@@ -495,10 +515,10 @@ def learn_belief(
         return fit_logit(part, matrix[chosen], checked.true[chosen], groups, centre, _PENALTIES, weights[found])
 
     ratio, noise, exponent = np.zeros(len(values)), spread, 0.0
-    centre = _centre(columns, match_score, _SCORE)
+    centre, groups = _centre(columns, match_score, _SCORE), _groups(columns, match_score)
     coefficients = np.where(is_prior, _FIRST_POWER, centre)
     if found.any():
-        coefficients = learn(matrix, columns.groups, centre)
+        coefficients = learn(matrix, groups, centre)
     for number in range(_ROUNDS):
         shares = weigh(matrix @ coefficients + exponent * ratio)
         # Trees are slower, and the first labels far from the last.
@@ -507,9 +527,7 @@ def learn_belief(
         noise = student_scale(away, shares * weights[rows])
         ratio = t.logpdf(away, FREEDOM, scale=noise) - log_q
         if found.any():
-            learned = learn(
-                np.column_stack([matrix, ratio]), (*columns.groups, "exponent"), np.append(centre, _EXPONENT)
-            )
+            learned = learn(np.column_stack([matrix, ratio]), (*groups, "exponent"), np.append(centre, _EXPONENT))
             coefficients, exponent = learned[:-1], max(float(learned[-1]), 0.0)
         elif columns.with_prior or match_score is not None:
             exponent = _EXPONENT

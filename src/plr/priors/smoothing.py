@@ -132,26 +132,31 @@ class KernelSmoother:
 
         Trees find the few features that matter, and jumps.
         """
-        smooth, weights = self.out_of_fold(labels), self._weights
+        smooth = self.out_of_fold(labels)
         trees = smooth.copy()
         for fold in self._folds:
-            others = weights.copy()
-            others[fold] = 0.0
-            if np.count_nonzero(others) >= _FEWEST_ROWS_OF_TREES:
-                trees[fold] = self._fit_trees(labels, others).predict(self._X[fold])
-        away = trees - smooth
+            rows = self._rows_without(fold)
+            if len(rows) >= _FEWEST_ROWS_OF_TREES and self._X.shape[1]:
+                trees[fold] = self._fit_trees(labels, rows).predict(self._X[fold])
+        away, weights = trees - smooth, self._weights
         size = float(weights @ away**2)
         share = float(weights @ (away * (labels - smooth))) / size if size > 0.0 else 0.0
         return smooth + min(max(share, 0.0), 1.0) * away
 
-    def _fit_trees(self, labels: Floats, weights: Floats) -> lightgbm.Booster:
+    def _rows_without(self, fold: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows that trees are fitted to: those of other folds, or some of them."""
+        others = self._weights.copy()
+        others[fold] = 0.0
+        rows = np.flatnonzero(others)
+        if len(rows) <= _MOST_ROWS_OF_TREES:
+            return rows
+        return np.sort(np.random.default_rng(self._seed).permutation(rows)[:_MOST_ROWS_OF_TREES])
+
+    def _fit_trees(self, labels: Floats, rows: NDArray[np.int64]) -> lightgbm.Booster:
         import lightgbm
 
-        rows = np.flatnonzero(weights)
-        if len(rows) > _MOST_ROWS_OF_TREES:
-            rows = np.sort(np.random.default_rng(self._seed).permutation(rows)[:_MOST_ROWS_OF_TREES])
-        rows_of_trees = lightgbm.Dataset(self._X[rows], labels[rows], weight=weights[rows])
-        return lightgbm.train({**_TREE_PARAMETERS, "seed": self._seed % 2**31}, rows_of_trees, _TREES)
+        data = lightgbm.Dataset(self._X[rows], labels[rows], weight=self._weights[rows])
+        return lightgbm.train({**_TREE_PARAMETERS, "seed": self._seed % 2**31}, data, _TREES)
 
     def fit(self, labels: Floats) -> SmoothFunction:
         """Return the function fitted to all rows."""

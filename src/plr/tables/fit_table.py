@@ -353,6 +353,12 @@ def _check_batches(
             f"{{parameter}} decides about all rows together, which must then be in memory; {instead}.",
             parameter="one_to_one",
         )
+    if regressor.match_score is not None:
+        raise ParameterError(
+            f"{{parameter}} counts where all rows are in memory; {instead}, or give checked rows, which teach how much "
+            "each feature of the candidates counts.",
+            parameter="match_score",
+        )
     if regressor.prior == "learned":
         raise ParameterError(
             f"{{parameter}} 'learned' needs all rows in memory; {instead}, or use 'auto'.", parameter="prior"

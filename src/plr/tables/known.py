@@ -26,7 +26,7 @@ __all__ = ["check_known", "describe_checked", "is_column", "known_labels", "loca
 
 Floats = NDArray[np.float64]
 
-# Which row a line is about, in a file about a table that has no row ids: its number, the first being 0.
+# Which row a line is about: its number, the first being 0, or in a table that has row ids its id.
 _NUMBER = "row"
 # From so many known labels on, it is remarkable if most are none of the candidates.
 _MANY = 5
@@ -107,8 +107,9 @@ def known_labels(
 
 def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64]:
     """Return which row of the source each line of a file of known labels is about."""
-    long, key = isinstance(source, LongTable), getattr(source, "row", _NUMBER)
-    names = given.schema.names
+    long, key, names = isinstance(source, LongTable), getattr(source, "row", _NUMBER), given.schema.names
+    # What `plr review` writes names rows of every table in this column.
+    key = key if key in names or _NUMBER not in names else _NUMBER
     needed = key if key not in names else None if {"value", "record"} & set(names) else "value"
     if needed is not None:
         what = "the row id" if long else "the number of the row, the first being 0"

@@ -20,7 +20,15 @@ from plr.memory import available_memory, readable
 from plr.sources.folder import Folder
 from plr.sources.source import Source, TableSource
 
-__all__ = ["LongTable", "find_row_column", "name_rows", "one_line_per_row", "row_keys", "rows_in_memory"]
+__all__ = [
+    "LongTable",
+    "columns_of_lines",
+    "find_row_column",
+    "name_rows",
+    "one_line_per_row",
+    "row_keys",
+    "rows_in_memory",
+]
 
 Integers = NDArray[np.int64]
 
@@ -68,7 +76,7 @@ class LongTable(TableSource):
         table = lines.table
         ids, codes = _row_codes(table, columns.row, lines)
         order = np.argsort(codes, kind="stable")
-        self.lines, self.row, self.keys = lines, columns.row, row_keys(ids)
+        self.lines, self.row, self.keys, self._codes = lines, columns.row, row_keys(ids), codes
         self.first = order[np.searchsorted(codes[order], np.arange(len(ids)))]
         _check_agreement(table, [name for name in table.column_names if name in agree], codes, self, columns, front)
         self.line = order[:0]
@@ -114,6 +122,11 @@ class LongTable(TableSource):
             for key, entries in found.items()
         }
 
+    def columns_of_lines(self) -> set[str]:
+        """Return the columns in which lines of one row differ."""
+        table = self.lines.table
+        return {name for name in table.column_names if _differing(table, name, self._codes, self.first).size}
+
     def place(self, row: int) -> str:
         """Say in words where a row is."""
         return f"row {self.keys[row]}, which begins in {self.lines.place(int(self.first[row]))}"
@@ -152,6 +165,11 @@ def rows_in_memory(source: Source, row: str, front: FrontEnd = PYTHON) -> TableS
 def name_rows(source: Source, numbers: Integers) -> list[int] | list[str]:
     """Return what rows go by in files about them: their ids in a long table, and else their numbers from 0."""
     return [source.keys[number] for number in numbers] if isinstance(source, LongTable) else numbers.tolist()
+
+
+def columns_of_lines(source: Source) -> set[str]:
+    """Return the columns that say nothing about a row as a whole, since its lines differ in them."""
+    return source.columns_of_lines() if isinstance(source, LongTable) else set()
 
 
 def row_keys(ids: Iterable[Any]) -> list[str]:

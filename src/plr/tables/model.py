@@ -38,7 +38,7 @@ from plr.tables.identification_columns import (
     identification_columns,
     identification_fields,
 )
-from plr.tables.long_table import LongTable, name_rows, one_line_per_row
+from plr.tables.long_table import LongTable, columns_of_lines, name_rows, one_line_per_row
 from plr.tables.output import Done, NewColumns, TableOutput, what_is_read
 from plr.tables.roles import named_columns, only_one_role
 from plr.tables.row_digests import SeenRows, table_digest
@@ -195,6 +195,7 @@ class TableModel:
         groups: str | None = None,
         row: str | None = None,
         candidate_features: Columns = None,
+        match_score: str | None = None,
         record: str | None = None,
         one_to_one: bool | None = None,
         known: Any = None,
@@ -232,6 +233,9 @@ class TableModel:
             candidate values. The lines of a row may be anywhere, and must agree in what is no column of candidates.
         candidate_features : str or sequence of str, optional
             The columns that describe each candidate, such as a match score, in the form of the target.
+        match_score : str, optional
+            The column of ``candidate_features`` that is a score, the larger the more believable; added to them where
+            they do not name it. Sets the parameter of the regressor.
         record : str, optional
             The column that says which record each candidate is, in the form of the target.
         one_to_one : bool, optional
@@ -270,6 +274,9 @@ class TableModel:
         """
         asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights}
         asked |= {"groups": groups, "row": row, "candidate_features": candidate_features, "record": record}
+        if match_score is not None:
+            self.regressor.set_params(match_score=match_score)
+            asked["match_score"] = match_score
         if one_to_one is not None:
             self.regressor.set_params(one_to_one=one_to_one)
         fitted = fit_table(
@@ -428,7 +435,7 @@ class TableModel:
             assert found.sets is not None
             review = self.regressor.review(n, random_state=random_state)
             numbers = np.arange(len(found.sets)) if found.sets.kept is None else found.sets.kept
-            hidden = {*found.roles.sets.names, *found.roles.truth}
+            hidden = {*found.roles.sets.names, *found.roles.truth, *columns_of_lines(found.source)}
             naming = self._naming(found.table, hidden)
             return ReviewQueue.of(review, name_rows(found.source, numbers), naming).to_table()
         whole = open_source(data)
@@ -442,7 +449,7 @@ class TableModel:
         reader = RowReader(self, source, columns.names)
         review = self.regressor.review(n, reader.read(table, place), sets, random_state)
         reader.tell(front)
-        naming = self._naming(table, {*columns.names, self.truth})
+        naming = self._naming(table, {*columns.names, self.truth, *columns_of_lines(source)})
         return ReviewQueue.of(review, name_rows(source, numbers), naming).scaled(part).to_table()
 
     def _naming(self, table: pa.Table, hidden: Collection[str | None]) -> dict[str, list[Any]]:
