@@ -75,7 +75,7 @@ def test_a_match_score_counts_before_rows_are_checked(run, tmp_path):
     out, _ = run(*fit, "--no-intervals", "--match-score", "score")
     assert "What makes a candidate believable, without checked rows:\n  a candidate with score" in out
     _, err = run(*fit, "--match-score", "rank", code=2)
-    assert "--match-score 'rank' is none of the features of the candidates ('score')" in err
+    assert "--match-score: pairs.csv has no column 'rank'" in err
 
 
 def test_the_model_needs_no_options_again(run, folder, model):
