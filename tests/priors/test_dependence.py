@@ -1,9 +1,13 @@
 """Whether false candidates depend on the features, found without labels."""
 
+import warnings
+
 import numpy as np
 import pytest
 
-from plr import make_candidates
+from plr import CandidateSets, PartialLabelRegressor, make_candidates
+from plr.errors import DependentLabelsWarning
+from plr.learners.starts import DensityStart
 from plr.priors.dependence import Dependence, _ranks, intraclass_correlation, student_scale, variance_explained
 from plr.priors.logit import Alternatives
 from support.candidate_mechanisms import guesses
@@ -51,3 +55,18 @@ def test_what_was_found_is_checked():
     assert not Dependence(0.1).needs_predictions
     with pytest.raises(ValueError, match="correlation"):
         Dependence(1.5)
+
+
+def test_rows_with_one_candidate_show_where_the_truth_is():
+    """Several values of one place, as of flats of a building: alike, and yet each row's own is the one that fits."""
+    random = np.random.default_rng(0)
+    place = np.repeat(np.arange(80), random.choice([1, 4], 80, p=[0.55, 0.45]))
+    level, own = random.normal(0, 3, 80)[place], random.normal(0, 3, len(place))
+    truth = level + own
+    lists = [truth[place == building].tolist() for building in place]
+    X = np.column_stack([level, own])
+    model = PartialLabelRegressor("linear", start=DensityStart(models="neighbours"), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DependentLabelsWarning)
+        model.fit(X, CandidateSets.from_lists(lists))
+    assert np.mean(model.identify().value == truth) > 0.9

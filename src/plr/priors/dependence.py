@@ -6,6 +6,8 @@ the prediction is as likely as a true one, and a model may take its own echo for
 that are alike as a set, but far apart next to what the model knows (doubtful digits). So two questions are asked. How
 alike are the candidates of a row? And, if they are: do those near the prediction, out of fold, stand out among all that
 is found around predictions?
+
+Where enough rows have a single candidate, predictions are also made from these alone: no false label has a say in them.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ FREEDOM = 4.0
 _ALIKE = 0.35
 _EXPLAINED = 0.65
 _ROUNDS = 40
+# So many rows with a single candidate are enough to predict from.
+_ENOUGH_SINGLE = 40
 # The least scale of labels around predictions, where labels have a standard deviation of about 1.
 _LEAST_SCALE = 1e-6
 # Rows that predictions are compared with candidates on.
@@ -124,9 +128,13 @@ def explain(
     weights : ndarray of shape (n,)
         How much each row counts.
     """
-    sets = Alternatives(S.offsets)
-    prediction = smoother.out_of_fold(sets.sum(first * rescaled(settled, target).values))
-    explained = variance_explained(sets, rescaled(S, target).values, prediction, first, weights)
+    sets, values = Alternatives(S.offsets), rescaled(S, target).values
+    labels = sets.sum(first * rescaled(settled, target).values)
+    predictions = [smoother.out_of_fold(labels)]
+    single = (sets.sizes == 1) & (weights > 0)
+    if single.sum() >= _ENOUGH_SINGLE:
+        predictions.append(smoother.from_rows(single).out_of_fold_with_trees(labels))
+    explained = max(variance_explained(sets, values, prediction, first, weights) for prediction in predictions)
     return replace(dependence, explained=explained)
 
 

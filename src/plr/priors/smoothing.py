@@ -113,6 +113,11 @@ class KernelSmoother:
         self._choices = [_Choice(_FeatureMap(landmarks, width), some, counts) for width in widths]
         self._points: tuple[_FeatureMap, Floats, Floats] | None = None
 
+    def from_rows(self, chosen: NDArray[np.bool_]) -> KernelSmoother:
+        """Return a smoother of the same rows that is fitted to some of them alone."""
+        weights = np.where(chosen, self._weights, 0.0)
+        return KernelSmoother(self._X, self._folds, self._seed, weights / weights.mean())
+
     def out_of_fold(self, labels: Floats) -> Floats:
         """Return the prediction of each row by a function fitted without the row's fold."""
         chosen, ridge, mean = self._choose(labels)
