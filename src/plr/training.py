@@ -24,6 +24,7 @@ from plr.priors.dependence import Dependence, explain, intraclass_correlation
 from plr.priors.learned import Belief, LearnedPrior, RowFeatures, learn_belief, learn_coefficients
 from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
+from plr.priors.utilities import Refinement, UtilityModel
 from plr.weighting import Posterior, Weighting, get_weighting
 
 __all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "resolve_parts"]
@@ -79,7 +80,7 @@ class Recipe:
     learner: Learner
     start: Any
     cv: object
-    prior: str = "given"
+    prior: object = "given"
     one_to_one: bool = False
 
     def train(self, task: Task) -> Trained:
@@ -89,7 +90,8 @@ class Recipe:
         dependence = self._look_for_dependence(task, given, weights)
         learned = None
         if self.prior != "given":
-            learned = learn_coefficients(given, task.known, weights, dependence or Dependence(0.0))
+            refinement = self._refinement(task)
+            learned = learn_coefficients(given, task.known, weights, dependence or Dependence(0.0), refinement)
             if learned is not None:
                 task = replace(task, S=task.S.with_prior(learned.weigh(given).prior_or_uniform)).prepared()
         start = choose_start(self.start, task.rule.weighting, self.learner, len(task.S))
@@ -139,8 +141,20 @@ class Recipe:
         dependence = explain(dependence, S, task.S, target, first, smoother, weights)
         if not dependence.found and self.prior != "learned":
             return dependence, None
-        belief = learn_belief(S, target, features, smoother, dependence, weights, task.known, self.one_to_one)
+        refinement = self._refinement(task)
+        belief = learn_belief(
+            S, target, features, smoother, dependence, weights, task.known, self.one_to_one, refinement
+        )
         return dependence, belief
+
+    def _refinement(self, task: Task) -> Refinement | None:
+        """Return the model of utilities, where there is one to be fitted to checked rows."""
+        if not isinstance(self.prior, UtilityModel) or task.known is None:
+            return None
+        folds = np.zeros(len(task.S), dtype=np.int64)
+        for number, (_, test) in enumerate(make_folds(task, self.cv)):
+            folds[test] = number
+        return Refinement(self.prior, folds, task.seed)
 
     def cross_fit_predict(self, task: Task) -> tuple[Floats, Floats | None]:
         """Predict each row by a model fitted without the row's fold; with its noise scale where there is one.

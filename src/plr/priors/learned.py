@@ -38,6 +38,7 @@ from plr.priors.dependence import FREEDOM, Dependence, student_scale
 from plr.priors.logit import Alternatives, fit_logit
 from plr.priors.one_to_one import one_to_one_shares
 from plr.priors.smoothing import KernelSmoother, SmoothFunction
+from plr.priors.utilities import FittedUtility, Refinement, table_names, tabulate
 
 __all__ = [
     "LEAST_PROBABILITY",
@@ -151,10 +152,10 @@ class Agreement:
         require(right, "landmarks and encoded features differ in columns")
 
     def log_ratio(self, S: CandidateSets, prediction: Floats, X: Any) -> Floats:
-        """Return the exponent times log p / q of each candidate of new rows."""
+        """Return log p / q of each candidate of new rows."""
         rows, middle = S.row_index, self.centre.predict(self.features.encode(X))
         near = _log_density(S.values, prediction[rows], self.noise)
-        return self.exponent * (near - _log_density(S.values, middle[rows], self.spread))
+        return near - _log_density(S.values, middle[rows], self.spread)
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,8 @@ class LearnedPrior:
     held : dict of str to float
         Where no two rows have the same record as their truth: how probable it is that each record is that of a row of
         training.
+    model : FittedUtility or None
+        What turns features of candidates into utilities in place of the coefficients, where a model does.
     """
 
     columns: CandidateColumns
@@ -229,25 +232,35 @@ class LearnedPrior:
     agreement: Agreement | None = None
     missing: MissingTruth | None = None
     held: dict[str, float] = field(default_factory=dict)
+    model: FittedUtility | None = None
 
     def __post_init__(self) -> None:
         require(self.coefficients.shape == self.columns.scales.shape, "columns and coefficients differ in number")
         require(self.checked >= 0, "number of checked rows out of range")
         require(all(0.0 <= share <= 1.0 for share in self.held.values()), "probabilities of records out of range")
+        if self.model is not None:
+            self.model.check_names(table_names(self.columns, self.agreement is not None))
 
     def weigh(self, S: CandidateSets) -> CandidateSets:
         """Return the sets with the prior that the features of their candidates give."""
         return S.with_prior(Alternatives(S.offsets).softmax(self._utility(S)))
 
-    def _utility(self, S: CandidateSets) -> Floats:
-        utility = self.columns.matrix(S) @ self.coefficients + _impossible(S)
+    def _utility(self, S: CandidateSets, ratio: Floats | None = None) -> Floats:
+        matrix = self.columns.matrix(S)
+        utility = matrix @ self.coefficients
+        if ratio is not None and self.agreement is not None:
+            utility = utility + self.agreement.exponent * ratio
+        # A model that goes by agreement with predictions has nothing to say where there are none.
+        if self.model is not None and (ratio is None) == (self.agreement is None):
+            utility = self.model.utility(tabulate(self.columns, S, matrix, utility, ratio))
+        utility = utility + _impossible(S)
         # How much a prior counts is not known where training rows had none; it then counts as it is.
         return utility if self.columns.with_prior or S.prior is None else utility + log_prior(S)
 
     def probabilities(self, S: CandidateSets, prediction: Floats, X: Any) -> tuple[Floats, Floats]:
         """Return the probability of each candidate of new rows, and that none of a row's is true."""
         assert self.agreement is not None
-        sets, utility = Alternatives(S.offsets), self._utility(S) + self.agreement.log_ratio(S, prediction, X)
+        sets, utility = Alternatives(S.offsets), self._utility(S, self.agreement.log_ratio(S, prediction, X))
         shares = self.share_records(S, utility) if self.held else sets.softmax(utility)
         missing = np.zeros(len(S)) if self.missing is None else self.missing.probability(S, sets.log_sum_exp(utility))
         return shares * (1.0 - missing)[sets.rows], missing
@@ -268,7 +281,7 @@ class LearnedPrior:
         """
         matrix, groups, coefficients = self.columns.matrix(S), self.columns.groups, self.coefficients
         if self.agreement is not None:
-            ratio = replace(self.agreement, exponent=1.0).log_ratio(S, prediction, X)
+            ratio = self.agreement.log_ratio(S, prediction, X)
             matrix, groups = np.column_stack([matrix, ratio]), (*groups, "exponent")
             coefficients = np.append(coefficients, self.agreement.exponent)
         return matrix, coefficients, np.array([np.exp(np.mean(np.log(_PENALTIES[group]))) for group in groups])
@@ -313,6 +326,8 @@ class LearnedPrior:
                 f"agreement with the model's prediction counts with the power {self.agreement.exponent:.2g} (1 would "
                 f"be full trust in it)"
             )
+        if self.model is not None:
+            found += self.model.describe()
         source = f"learned from {self.checked:,} checked rows" if self.checked else "without checked rows"
         return [f"{source}:", *found] if found else [f"{source}: every candidate is as believable as another"]
 
@@ -380,7 +395,11 @@ def share_training_records(
 
 
 def learn_coefficients(
-    S: CandidateSets, checked: CheckedRows | None, weights: Floats, dependence: Dependence
+    S: CandidateSets,
+    checked: CheckedRows | None,
+    weights: Floats,
+    dependence: Dependence,
+    refinement: Refinement | None = None,
 ) -> LearnedPrior | None:
     """Learn a prior from the users' own columns and checked rows alone; None where there is nothing to learn.
 
@@ -393,6 +412,8 @@ def learn_coefficients(
     weights : ndarray of shape (n,)
         How much each row counts, 1 on average.
     dependence : Dependence
+    refinement : Refinement, optional
+        A model of utilities in place of the coefficients.
     """
     if checked is None or not teaching_rows(S, checked, weights).any():
         return None
@@ -402,10 +423,15 @@ def learn_coefficients(
     found = teaching_rows(S, checked, weights)
     part, chosen = Alternatives(S.offsets).take(found)
     centre = np.array([float(group == "prior") for group in columns.groups])
+    matrix = columns.matrix(S)
     coefficients = fit_logit(
-        part, columns.matrix(S)[chosen], checked.true[chosen], columns.groups, centre, _PENALTIES, weights[found]
+        part, matrix[chosen], checked.true[chosen], columns.groups, centre, _PENALTIES, weights[found]
     )
-    return LearnedPrior(columns, coefficients, int(found.sum()), dependence)
+    model = None
+    if refinement is not None:
+        table = tabulate(columns, S, matrix, matrix @ coefficients, None)
+        model = refinement.fit(table, checked.true, found, weights)
+    return LearnedPrior(columns, coefficients, int(found.sum()), dependence, model=model)
 
 
 def teaching_rows(S: CandidateSets, checked: CheckedRows | None, weights: Floats | None = None) -> Booleans:
@@ -425,6 +451,7 @@ def learn_belief(
     weights: Floats,
     checked: CheckedRows | None = None,
     unique_records: bool = False,
+    refinement: Refinement | None = None,
 ) -> Belief:
     """Learn what to believe about candidates whose false ones depend on the features.
 
@@ -442,6 +469,8 @@ def learn_belief(
     checked : CheckedRows, optional
     unique_records : bool
         Whether no two rows have the same record as their truth.
+    refinement : Refinement, optional
+        A model of utilities in place of the coefficients.
     """
     sets, values = Alternatives(S.offsets), rescaled(S, target).values
     rows, counted = sets.rows, (weights > 0) if checked is None else (weights > 0) & ~checked.missing
@@ -481,7 +510,11 @@ def learn_belief(
         elif columns.with_prior:
             exponent = _EXPONENT
             coefficients = is_prior * _likeliest_power(sets, matrix[:, is_prior][:, 0], ratio, weights)
-    utility = matrix @ coefficients + exponent * ratio
+    utility, model = matrix @ coefficients + exponent * ratio, None
+    if refinement is not None and checked is not None and found.any():
+        table = tabulate(columns, S, matrix, utility, ratio)
+        model = refinement.fit(table, checked.true, found, weights)
+        utility = utility if model is None else model.utility(table)
     total, shares = sets.log_sum_exp(utility + possible), weigh(utility)
     unit = float(target.scale)
     prior = LearnedPrior(
@@ -491,6 +524,7 @@ def learn_belief(
         dependence,
         Agreement(exponent, noise * unit, features, smoother.fit(middle).rescaled(target), spread * unit),
         _learn_missing(S, total, checked, weights),
+        model=model,
     )
     if unique_records:
         prior = prior.holding(S, shares * counted[rows])
