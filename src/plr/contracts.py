@@ -205,6 +205,9 @@ class Learner(BaseEstimator):
     has_effort = False
     """Whether it has a parameter ``effort``; where the learner goes by a name, it is the regressor's."""
 
+    minimises_loss = True
+    """Whether it lowers the loss of a task's rule over the candidates of each row, whatever loss that is."""
+
     few_rows = 0
     """With fewer rows of several candidates than this, a fit warns."""
 

@@ -25,9 +25,10 @@ from plr.priors.learned import Belief, LearnedPrior, RowFeatures, learn_belief, 
 from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 from plr.priors.utilities import Refinement, UtilityModel
-from plr.weighting import Posterior, Weighting, get_weighting
+from plr.weighting import Average, Posterior, Weighting, get_weighting
+from plr.weighting.rule import Rule, row_sums
 
-__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "resolve_parts"]
+__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "may_depend", "resolve_parts"]
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +100,7 @@ class Recipe:
         if dependence is not None and (dependence.needs_predictions or self.prior == "learned"):
             dependence, belief = self._believe(task, given, weights, first, dependence)
             if belief is not None:
-                task = _on_labels(task, belief)
+                task = _on_belief(task, belief, self.learner)
                 return Trained(self.learner.fit(task), task, first, belief.prior, belief, dependence)
         if first is not None and task.S.values.size > len(task.S):
             # Where the density of false labels is estimated, it is estimated better now.
@@ -112,9 +113,7 @@ class Recipe:
 
         Nor is it looked for where that density is given.
         """
-        weighting = task.rule.weighting
-        assumed = isinstance(getattr(weighting, "false_labels", None), str)
-        if self.prior == "given" or not (weighting.learns_scale and assumed):
+        if not may_depend(self.prior, task.rule.weighting):
             return None
         return Dependence(intraclass_correlation(Alternatives(S.offsets), S.values, weights))
 
@@ -174,6 +173,12 @@ class Recipe:
         return cross_fit(self.learner, task, folds, lambda part: recipe.train(part).model)
 
 
+def may_depend(prior: object, weighting: Weighting) -> bool:
+    """Whether it matters if false candidates depend on the features: weights go by a density that is only assumed."""
+    assumed = isinstance(getattr(weighting, "false_labels", None), str)
+    return prior != "given" and weighting.learns_scale and assumed
+
+
 def count_rows(S: CandidateSets, sample_weight: Floats | None, known: CheckedRows | None) -> Floats | None:
     """Return how much each row counts: the less, the more probable its sets say it is that its truth is missing."""
     if S.missing is None:
@@ -212,8 +217,11 @@ def _settle_known(task: Task) -> Task:
     return replace(task, S=known.settle(task.S), sample_weight=weight)
 
 
-def _on_labels(task: Task, belief: Belief) -> Task:
-    """Return the task with the expected label of each row; rows whose truth may be missing count for less."""
+def _on_belief(task: Task, belief: Belief, learner: Learner) -> Task:
+    """Return the task of lowering the expected loss; rows whose truth may be missing count for less.
+
+    For the squared loss, and for learners that have a loss of their own, that is to fit the expected labels.
+    """
     weight = np.ones(len(belief.labels)) if task.sample_weight is None else task.sample_weight
     if task.known is not None:
         present = 1.0 - belief.missing
@@ -223,10 +231,15 @@ def _on_labels(task: Task, belief: Belief) -> Task:
         # The label of such a row is known, though it is none of the candidates.
         weight = weight * np.where(task.known.labelled, 1.0, present)
     plain = bool((weight == 1.0).all())
-    labels = CandidateSets.from_labels(belief.labels)
+    sets, rule = CandidateSets.from_labels(belief.labels), task.rule
+    if learner.minimises_loss and not isinstance(rule.loss, Squared):
+        total = row_sums(belief.probabilities, task.S)[task.S.row_index]
+        share = np.divide(belief.probabilities, total, out=task.S.prior_or_uniform.copy(), where=total > 0.0)
+        sets, rule = CandidateSets._of_checked(task.S.values, task.S.offsets, share), Rule(Average(), rule.loss)
     return replace(
         task,
-        S=labels,
+        S=sets,
+        rule=rule,
         sample_weight=None if plain else weight,
         log_q=None,
         start=None,

@@ -98,10 +98,10 @@ def _check_options(part: str, name: str, options: Mapping[str, Any], classes: Ma
     if options and classes[part] is None:
         such = {"learner": "mlp", "prior_model": "boosted_logit"}.get(part, "density")
         goes = "goes by the data and takes" if name == "auto" else "takes"
-        typed = f"--{part.replace('_', '-')}"
+        typed, option = f"--{part.replace('_', '-')}", next(iter(options))
         raise ParameterError(
-            f"{typed} {name} {goes} no options; name the {part.replace('_', ' ')} that --option {next(iter(options))} is "
-            f"for, such as {typed} {such}."
+            f"{typed} {name} {goes} no options; name the {part.replace('_', ' ')} that --option {option} is for, such "
+            f"as {typed} {such}."
         )
     known = _known(classes[part])
     for option in options:

@@ -8,12 +8,12 @@ that this needs, `one_to_one` the probabilities where no record is the truth of 
 
 from plr.priors.boosted import BoostedLogit
 from plr.priors.learned import LearnedPrior
-from plr.priors.utilities import CandidateFeatures, ConditionalLogit, FittedUtility, UtilityModel
+from plr.priors.utilities import CandidateTable, ConditionalLogit, FittedUtility, UtilityModel
 
 __all__ = [
     "PRIORS",
     "BoostedLogit",
-    "CandidateFeatures",
+    "CandidateTable",
     "ConditionalLogit",
     "FittedUtility",
     "LearnedPrior",

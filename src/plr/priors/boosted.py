@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plr._fields import require
 from plr._parameters import check_integer, check_number
 from plr.priors.logit import Alternatives
-from plr.priors.utilities import CandidateFeatures, FittedUtility, UtilityModel
+from plr.priors.utilities import CandidateTable, FittedUtility, UtilityModel
 from plr.threads import LIGHTGBM
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class BoostedUtility(FittedUtility):
         """Raise ValueError where it was fitted to columns of other names."""
         require(self.names == names, "the trees were grown on other columns")
 
-    def utility(self, features: CandidateFeatures) -> Floats:
+    def utility(self, features: CandidateTable) -> Floats:
         """Return one number per candidate."""
         with LIGHTGBM.work(1):
             return features.logit + np.asarray(self.booster.predict(features.values, num_threads=1))
@@ -109,7 +109,7 @@ class BoostedLogit(UtilityModel):
 
     def fit(
         self,
-        features: CandidateFeatures,
+        features: CandidateTable,
         true: NDArray[np.bool_],
         weights: Floats,
         folds: NDArray[np.int64],
@@ -172,7 +172,7 @@ class _Trees:
 
     def __init__(
         self,
-        features: CandidateFeatures,
+        features: CandidateTable,
         true: NDArray[np.bool_],
         weights: Floats,
         settings: dict[str, Any],

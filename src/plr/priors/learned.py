@@ -223,6 +223,8 @@ class LearnedPrior:
         training.
     model : FittedUtility or None
         What turns features of candidates into utilities in place of the coefficients, where a model does.
+    model_sees_agreement : bool
+        Whether agreement with predictions is one of these features.
     """
 
     columns: CandidateColumns
@@ -233,13 +235,15 @@ class LearnedPrior:
     missing: MissingTruth | None = None
     held: dict[str, float] = field(default_factory=dict)
     model: FittedUtility | None = None
+    model_sees_agreement: bool = False
 
     def __post_init__(self) -> None:
         require(self.coefficients.shape == self.columns.scales.shape, "columns and coefficients differ in number")
         require(self.checked >= 0, "number of checked rows out of range")
         require(all(0.0 <= share <= 1.0 for share in self.held.values()), "probabilities of records out of range")
+        require(self.agreement is not None or not self.model_sees_agreement, "there is no agreement to be seen")
         if self.model is not None:
-            self.model.check_names(table_names(self.columns, self.agreement is not None))
+            self.model.check_names(table_names(self.columns, self.model_sees_agreement))
 
     def weigh(self, S: CandidateSets) -> CandidateSets:
         """Return the sets with the prior that the features of their candidates give."""
@@ -250,9 +254,10 @@ class LearnedPrior:
         utility = matrix @ self.coefficients
         if ratio is not None and self.agreement is not None:
             utility = utility + self.agreement.exponent * ratio
+        sees = self.model_sees_agreement
         # A model that goes by agreement with predictions has nothing to say where there are none.
-        if self.model is not None and (ratio is None) == (self.agreement is None):
-            utility = self.model.utility(tabulate(self.columns, S, matrix, utility, ratio))
+        if self.model is not None and not (sees and ratio is None):
+            utility = self.model.utility(tabulate(self.columns, S, matrix, utility, ratio if sees else None))
         utility = utility + _impossible(S)
         # How much a prior counts is not known where training rows had none; it then counts as it is.
         return utility if self.columns.with_prior or S.prior is None else utility + log_prior(S)
@@ -292,6 +297,20 @@ class LearnedPrior:
         names, codes = np.unique(S.record, return_inverse=True)
         held = np.minimum(np.bincount(codes, probabilities), 1.0)
         return replace(self, held={str(name): float(share) for name, share in zip(names, held, strict=True) if name})
+
+    def without_agreement(self, features: RowFeatures, labels: Affine, noise: float) -> LearnedPrior:
+        """Return the same prior, for sets whose false candidates depend on the features: agreement does not count.
+
+        Parameters
+        ----------
+        features : RowFeatures
+        labels : Affine
+            The middle and the spread of the labels.
+        noise : float
+            Scale of true labels around predictions.
+        """
+        everywhere = SmoothFunction(np.empty((0, features.encoding.width)), 1.0, np.empty(0), float(labels.centre))
+        return replace(self, agreement=Agreement(0.0, noise, features, everywhere, float(labels.scale)))
 
     def describe(self) -> list[str]:
         """Return what was learned, in words."""
@@ -400,10 +419,12 @@ def learn_coefficients(
     weights: Floats,
     dependence: Dependence,
     refinement: Refinement | None = None,
+    with_values: bool = False,
 ) -> LearnedPrior | None:
     """Learn a prior from the users' own columns and checked rows alone; None where there is nothing to learn.
 
-    The place of a value in its set does not count here: how likely a value is, is what the learner finds out.
+    The place of a value in its set does not count here, unless with ``with_values``: how likely a value is, is what
+    the learner finds out.
 
     Parameters
     ----------
@@ -414,10 +435,12 @@ def learn_coefficients(
     dependence : Dependence
     refinement : Refinement, optional
         A model of utilities in place of the coefficients.
+    with_values : bool, default=False
+        Whether the place of a value in its set counts.
     """
     if checked is None or not teaching_rows(S, checked, weights).any():
         return None
-    columns = CandidateColumns.learn(S, weights, with_values=False)
+    columns = CandidateColumns.learn(S, weights, with_values)
     if not len(columns.scales):
         return None
     found = teaching_rows(S, checked, weights)
@@ -525,6 +548,7 @@ def learn_belief(
         Agreement(exponent, noise * unit, features, smoother.fit(middle).rescaled(target), spread * unit),
         _learn_missing(S, total, checked, weights),
         model=model,
+        model_sees_agreement=model is not None,
     )
     if unique_records:
         prior = prior.holding(S, shares * counted[rows])

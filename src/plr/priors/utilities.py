@@ -6,7 +6,7 @@ logit, a weighted sum of features, is always learned; a model of another kind st
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from plr._fields import MATRIX
 from plr.candidates import CandidateSets
 from plr.errors import ParameterError
 from plr.priors.columns import CandidateColumns
 from plr.priors.logit import Alternatives
 
 __all__ = [
-    "CandidateFeatures",
+    "CandidateTable",
     "ConditionalLogit",
     "FittedUtility",
     "Refinement",
@@ -37,7 +36,7 @@ _GIVEN = "own"
 
 
 @dataclass(frozen=True)
-class CandidateFeatures:
+class CandidateTable:
     """What is known of the candidates of some rows, one line per candidate.
 
     Attributes
@@ -57,7 +56,7 @@ class CandidateFeatures:
     """
 
     names: tuple[str, ...]
-    values: Floats = field(metadata=MATRIX)
+    values: Floats
     categorical: tuple[int, ...]
     offsets: NDArray[np.int64]
     logit: Floats
@@ -67,7 +66,7 @@ class CandidateFeatures:
         """Sums, maxima and softmax within rows."""
         return Alternatives(self.offsets)
 
-    def take(self, rows: NDArray[np.bool_]) -> CandidateFeatures:
+    def take(self, rows: NDArray[np.bool_]) -> CandidateTable:
         """Return the candidates of some rows."""
         part, lines = self.sets.take(rows)
         return replace(self, values=self.values[lines], offsets=part.offsets, logit=self.logit[lines])
@@ -76,7 +75,7 @@ class CandidateFeatures:
 class FittedUtility:
     """Base of what a `UtilityModel` gives back."""
 
-    def utility(self, features: CandidateFeatures) -> Floats:
+    def utility(self, features: CandidateTable) -> Floats:
         """Return one number per candidate; their softmax within rows are the probabilities."""
         raise NotImplementedError
 
@@ -97,7 +96,7 @@ class UtilityModel(BaseEstimator):
 
     def fit(
         self,
-        features: CandidateFeatures,
+        features: CandidateTable,
         true: NDArray[np.bool_],
         weights: Floats,
         folds: NDArray[np.int64],
@@ -107,7 +106,7 @@ class UtilityModel(BaseEstimator):
 
         Parameters
         ----------
-        features : CandidateFeatures
+        features : CandidateTable
         true : ndarray of shape (n_candidates,)
             Which candidates are true; where several of a row have the known value, each of them.
         weights : ndarray of shape (n_rows,)
@@ -127,7 +126,7 @@ class ConditionalLogit(UtilityModel):
 
     def fit(
         self,
-        features: CandidateFeatures,
+        features: CandidateTable,
         true: NDArray[np.bool_],
         weights: Floats,
         folds: NDArray[np.int64],
@@ -153,7 +152,7 @@ class Refinement:
     seed: int
 
     def fit(
-        self, features: CandidateFeatures, true: NDArray[np.bool_], rows: NDArray[np.bool_], weights: Floats
+        self, features: CandidateTable, true: NDArray[np.bool_], rows: NDArray[np.bool_], weights: Floats
     ) -> FittedUtility | None:
         """Fit it to the checked ones of all rows."""
         part, name = features.take(rows), type(self.model).__name__
@@ -184,7 +183,7 @@ def table_names(columns: CandidateColumns, with_ratio: bool) -> tuple[str, ...]:
 
 def tabulate(
     columns: CandidateColumns, S: CandidateSets, matrix: Floats, logit: Floats, ratio: Floats | None
-) -> CandidateFeatures:
+) -> CandidateTable:
     """Return what is known of candidates.
 
     Parameters
@@ -207,7 +206,7 @@ def tabulate(
     made = matrix[:, [group != _GIVEN for group in columns.groups]]
     more = [sets.sizes[sets.rows], *([] if ratio is None else [ratio])]
     first = 2 * len(numbers)
-    return CandidateFeatures(
+    return CandidateTable(
         table_names(columns, ratio is not None),
         np.column_stack([*numbers, *below, *codes, made, *more]).astype(float),
         tuple(range(first, first + len(codes))),

@@ -23,7 +23,12 @@ _FOLDS = 5
 
 
 def learn_prior(
-    reading: Reading, *, learned: bool = True, model: UtilityModel | None = None, seed: int = 0
+    reading: Reading,
+    *,
+    learned: bool = True,
+    model: UtilityModel | None = None,
+    dependence: Dependence | None = None,
+    seed: int = 0,
 ) -> tuple[Reading, tuple[CheckedRows | None, CandidateSets]]:
     """Return a reading that weighs candidates by what checked rows teach, with these rows and their candidates.
 
@@ -35,6 +40,8 @@ def learn_prior(
         Whether to learn; known labels settle their own rows in any case.
     model : UtilityModel, optional
         What turns features of candidates into utilities, where it is not the conditional logit.
+    dependence : Dependence, optional
+        Whether false candidates depend on the features; the place of a value in its set then counts too.
     seed : int
     """
     folder, parts, values, count = reading.folder, [], [], 0
@@ -62,5 +69,8 @@ def learn_prior(
     S = CandidateSets.concatenate(parts)
     checked = read_known(np.concatenate(values), S)
     refinement = None if model is None else Refinement(model, np.arange(len(S)) % _FOLDS, seed)
-    prior = learn_coefficients(S, checked, np.ones(len(S)), Dependence(0.0), refinement) if learned else None
+    prior = None
+    if learned:
+        found = dependence or Dependence(0.0)
+        prior = learn_coefficients(S, checked, np.ones(len(S)), found, refinement, with_values=found.found)
     return replace(reading, learned=prior), (checked, S)
