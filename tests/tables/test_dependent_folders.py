@@ -81,13 +81,9 @@ def test_checked_rows_teach_by_the_place_of_values(tmp_path, learner):
 def test_a_model_of_utilities(tmp_path):
     problem = join(ROWS)
     folder = written(problem, tmp_path / "rows", known=200)
-    model = fit(
-        folder,
-        known=True,
-        candidate_features="score",
-        intervals=False,
-        prior_model=BoostedLogit(n_estimators=20, learning_rate=0.3),
-    )
+    trees = BoostedLogit(n_estimators=20, learning_rate=0.3)
+    with pytest.warns(DependentLabelsWarning):
+        model = fit(folder, known=True, candidate_features="score", intervals=False, prior_model=trees)
     found = model.regressor.identify(problem.X, problem.S)
     assert np.mean(found.value == problem.y) > 0.5
     assert isinstance(model.regressor.prior, BoostedLogit)

@@ -84,7 +84,7 @@ class BoostedLogit(UtilityModel):
     learning_rate : float, default=0.05
     num_leaves : int, default=4
         Leaves of a tree, at most.
-    min_checked_rows : int, default=100
+    min_checked_rows : int, default=50
         With fewer checked rows of several candidates no tree is tried.
 
     Examples
@@ -100,7 +100,7 @@ class BoostedLogit(UtilityModel):
         n_estimators: int = 200,
         learning_rate: float = 0.05,
         num_leaves: int = 4,
-        min_checked_rows: int = 100,
+        min_checked_rows: int = 50,
     ) -> None:
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from plr._checks import check_seed
 from plr._parameters import check_number
 from plr.contracts import START_SHARE, Task
 from plr.diagnosis import diagnose_fit
-from plr.errors import FeatureError, ParameterError
+from plr.errors import DependentLabelsWarning, FeatureError, ParameterError
 from plr.intervals import learn_calibration
 from plr.learners import MLP, Fitted, Linear, Module
 from plr.learners.linear import FittedLinear
@@ -393,16 +394,20 @@ def _assemble(
     if intervals:
         task = Task(None, held.S, rule, sample_weight=held.weight, false_labels=ready.density)
         calibration = learn_calibration(prediction, held.S, task, probabilities=shares)
-    regressor._take_parts(
-        learner,
-        rule.weighting,
-        rule.loss,
-        model,
-        noise,
-        diagnose_fit(looked_at, guess, probabilities, dependence, 0 if prior is None else prior.checked),
-        calibration,
-        prior,
-        n_features_in_=len(ready.names),
-        feature_names_in_=np.array(ready.names, dtype=object),
-        columns_=ready.columns,
-    )
+    diagnosis = diagnose_fit(looked_at, guess, probabilities, dependence, 0 if prior is None else prior.checked)
+    with warnings.catch_warnings():
+        # Whoever found out that labels are dependent has warned before training.
+        warnings.simplefilter("ignore", DependentLabelsWarning)
+        regressor._take_parts(
+            learner,
+            rule.weighting,
+            rule.loss,
+            model,
+            noise,
+            diagnosis,
+            calibration,
+            prior,
+            n_features_in_=len(ready.names),
+            feature_names_in_=np.array(ready.names, dtype=object),
+            columns_=ready.columns,
+        )
