@@ -220,10 +220,11 @@ def _settle_known(task: Task) -> Task:
 def _on_belief(task: Task, belief: Belief, learner: Learner) -> Task:
     """Return the task of lowering the expected loss; rows whose truth may be missing count for less.
 
-    For the squared loss, and for learners that have a loss of their own, that is to fit the expected labels.
+    For the squared loss, and for learners that have a loss of their own, that is to fit the expected labels. A learner
+    that takes no weights is fitted to the expected labels of rows that count alike.
     """
     weight = np.ones(len(belief.labels)) if task.sample_weight is None else task.sample_weight
-    if task.known is not None:
+    if task.known is not None and learner.takes_weights:
         present = 1.0 - belief.missing
         if task.S.missing is not None:
             # What the sets say of it is in the weights already.
@@ -232,7 +233,7 @@ def _on_belief(task: Task, belief: Belief, learner: Learner) -> Task:
         weight = weight * np.where(task.known.labelled, 1.0, present)
     plain = bool((weight == 1.0).all())
     sets, rule = CandidateSets.from_labels(belief.labels), task.rule
-    if learner.minimises_loss and not isinstance(rule.loss, Squared):
+    if learner.minimises_loss and learner.takes_weights and not isinstance(rule.loss, Squared):
         total = row_sums(belief.probabilities, task.S)[task.S.row_index]
         share = np.divide(belief.probabilities, total, out=task.S.prior_or_uniform.copy(), where=total > 0.0)
         sets, rule = CandidateSets._of_checked(task.S.values, task.S.offsets, share), Rule(Average(), rule.loss)

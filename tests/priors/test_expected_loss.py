@@ -14,16 +14,18 @@ SLOW = pytest.mark.slow
 pytestmark = [pytest.mark.usefixtures("small_forests"), pytest.mark.filterwarnings("ignore::plr.errors.PlrWarning")]
 
 
-def skewed(rows, seed=0, count=4):
-    """Make false candidates that lie above the truth, most near and some far; a score favours the truth."""
+def skewed(rows, seed=0, count=5):
+    """Make labels that are skewed around a plane; false candidates are those of rows that look alike, as after a join.
+
+    A score says a little about which is true.
+    """
     random = np.random.default_rng(seed)
     X = random.normal(size=(rows, 3))
-    y = np.round(2.0 * X[:, 0] + X[:, 1] + random.normal(0.0, 0.5, rows), 4)
-    values = np.column_stack([y, np.round(y[:, None] + random.gamma(1.0, 2.0, (rows, count - 1)), 4)])
-    scores = (np.arange(count) == 0) + random.normal(0.0, 0.7, values.shape)
-    order = np.argsort(random.uniform(size=values.shape), axis=1)
-    values, scores = np.take_along_axis(values, order, 1), np.take_along_axis(scores, order, 1)
-    return Problem(X, CandidateSets.from_padded(values, features={"score": scores}), y)
+    y = np.round(2.0 * X[:, 0] + X[:, 1] + random.lognormal(0.0, 1.0, rows), 4)
+    nearest = np.argsort(((X[:, None] - X[None]) ** 2).sum(axis=2), axis=1)[:, :count]
+    nearest = random.permuted(nearest, axis=1)
+    scores = (nearest == np.arange(rows)[:, None]) + random.normal(0.0, 1.0, nearest.shape)
+    return Problem(X, CandidateSets.from_padded(y[nearest], features={"score": scores}), y)
 
 
 PROBLEM = skewed(500)
@@ -31,8 +33,7 @@ TRAIN, TEST = PROBLEM.take(np.arange(300)), PROBLEM.take(np.arange(300, 500))
 
 
 def fitted(learner, loss):
-    start = DensityStart(models="neighbours")
-    model = PartialLabelRegressor(learner, loss=loss, start=start, prior="learned", random_state=0)
+    model = PartialLabelRegressor(learner, loss=loss, start=DensityStart(models="neighbours"), random_state=0)
     return model.fit(TRAIN.X, TRAIN.S, known=TRAIN.known(40))
 
 
@@ -44,7 +45,11 @@ def error(model):
 def test_the_median_is_nearer_than_the_mean(loss):
     by_loss, by_mean = fitted("linear", loss), fitted("linear", "squared")
     assert by_loss.prior_.agreement is not None
-    assert error(by_loss) < 0.95 * error(by_mean)
+    assert error(by_loss) < error(by_mean)
+    above_loss, above_mean = (np.mean(TEST.y > model.predict(TEST.X)) for model in (by_loss, by_mean))
+    assert above_mean < above_loss
+    if loss == "absolute":
+        assert 0.4 < above_loss < 0.6
     # What is known of the candidates does not depend on the loss.
     np.testing.assert_array_equal(by_loss.identify().probabilities, by_mean.identify().probabilities)
     assert by_loss.weighting_.name == "posterior"
@@ -72,4 +77,4 @@ def test_every_learner_takes_another_loss(name):
         pytest.importorskip("torch")
     model = fitted(LEARNERS[name](), "absolute")
     assert model.prior_.agreement is not None
-    assert error(model) < 2.0
+    assert error(model) < 2.5

@@ -141,7 +141,7 @@ class BoostedLogit(UtilityModel):
             parts = [
                 _Trees(features, true, weights, settings, held_out=fold == number) for number in range(fold.max() + 1)
             ]
-            # A prior that is fitted to all checked rows is a hard start to improve on: none the worse.
+            # The logit has seen the rows held out, so that trees have to improve on more than they would on new rows.
             count = _best_count(parts, most, np.concatenate([weights[fold == n] for n in range(len(parts))]))
             if count == 0:
                 return None

@@ -164,8 +164,8 @@ class Refit(Learner):
         return takes_missing(self.regressor)
 
     @property
-    def minimises_loss(self) -> bool:  # type: ignore[override]
-        """Whether candidates can be rows of their own, weighted, for the regressor's loss."""
+    def takes_weights(self) -> bool:  # type: ignore[override]
+        """Whether rows and candidates may count for more or less."""
         return weight_parameter(self.regressor) is not None or self.without_weights == "resample"
 
     def fit(self, task: Task) -> FittedRefit:
