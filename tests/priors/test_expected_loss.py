@@ -33,7 +33,8 @@ TRAIN, TEST = PROBLEM.take(np.arange(300)), PROBLEM.take(np.arange(300, 500))
 
 
 def fitted(learner, loss):
-    model = PartialLabelRegressor(learner, loss=loss, start=DensityStart(models="neighbours"), random_state=0)
+    start = DensityStart(models="neighbours")
+    model = PartialLabelRegressor(learner, loss=loss, start=start, prior="learned", random_state=0)
     return model.fit(TRAIN.X, TRAIN.S, known=TRAIN.known(40))
 
 
