@@ -65,7 +65,7 @@ LEARNERS = {
     "mlp": lambda: MLP(hidden=(8,), epochs=20),
     "boosting": lambda: Boosting(trees=40),
     "refit": lambda: Refit(QuantileRegressor(alpha=0.0)),
-    "module": lambda: Module(_line, epochs=5),
+    "module": lambda: Module(_line, epochs=40),
     # These have a loss of their own, and are fitted to the expected labels.
     "density": lambda: Density(models="trees"),
     "neighbours": lambda: Refit(KNeighborsRegressor()),
