@@ -58,7 +58,9 @@ def test_without_checked_rows_the_means_are_fitted(tmp_path):
     assert np.mean((low <= PROBLEM.y[rest]) & (PROBLEM.y[rest] <= high)) > 0.8
 
 
-@pytest.mark.parametrize("learner", ["linear", pytest.param(MLP(hidden=(16,), epochs=200, batch_size=32), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "learner", ["linear", pytest.param(MLP(hidden=(16,), epochs=200, batch_size=32), marks=pytest.mark.slow)]
+)
 def test_checked_rows_teach_by_the_place_of_values(tmp_path, learner):
     with pytest.warns(DependentLabelsWarning, match="by what the checked rows teach"):
         taught = fit(written(PROBLEM, tmp_path / "rows", known=60), known=True, learner=learner)
