@@ -205,6 +205,12 @@ class Learner(BaseEstimator):
     has_effort = False
     """Whether it has a parameter ``effort``; where the learner goes by a name, it is the regressor's."""
 
+    minimises_loss = True
+    """Whether it lowers the loss of a task's rule, whatever loss that is."""
+
+    takes_weights = True
+    """Whether rows and candidates may count for more or less."""
+
     few_rows = 0
     """With fewer rows of several candidates than this, a fit warns."""
 

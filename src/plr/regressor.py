@@ -55,6 +55,7 @@ from plr.priors.learned import (
     teaching_rows,
     unlearned_prior,
 )
+from plr.priors.utilities import UtilityModel
 from plr.review import Review, choose_rows
 from plr.training import Recipe, count_rows, encode_rows, resolve_parts
 from plr.weighting import Weighting
@@ -64,8 +65,7 @@ __all__ = ["Identification", "PartialLabelRegressor"]
 
 Floats = NDArray[np.float64]
 
-PRIORS = ("auto", "given", "learned")
-"""What `PartialLabelRegressor` can be asked to do about priors."""
+_PRIOR_NAMES = ("auto", "given", "learned")
 
 # What scikit-learn's checks of X leave on an estimator, and ours.
 _RECORDED = ("n_features_in_", "feature_names_in_", "columns_")
@@ -97,11 +97,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         (`plr.learners.starts.SampledStart`). None begins with the priors, as the paper's methods do. ``auto`` is
         ``density`` where the learner is the committee or a Gaussian process and the weighting ``posterior``, and else
         None. The weights of ``average`` never move, so it has no use for a start.
-    prior : {"auto", "given", "learned"}, default="auto"
+    prior : {"auto", "given", "learned"} or UtilityModel, default="auto"
         What makes a candidate believable beside its value. ``given`` is the prior of the candidate sets, if any.
         ``auto`` learns from checked rows (``known``) how much the features of candidates and the given prior count;
         and where false candidates depend on the features, so that agreement with the model proves little, it learns
         how much that counts, and fits the learner to the probabilities that result. ``learned`` does so in any case.
+        An instance from `plr.priors`, or of a class of your own that derives from `plr.priors.UtilityModel`, does what
+        ``auto`` does and says how features of candidates become probabilities: `plr.priors.ConditionalLogit` is what
+        ``auto`` has, `plr.priors.BoostedLogit` is for some hundred checked rows and many features.
     match_score : str or None, default=None
         Name of a feature of the candidates that is a score: numbers of any scale, of which the larger are the more
         believable, such as the similarity of two names. It then counts before any row is checked, by how far it differs
@@ -193,7 +196,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         weighting: object = "auto",
         loss: object = "squared",
         start: object = "auto",
-        prior: str = "auto",
+        prior: object = "auto",
         match_score: str | None = None,
         one_to_one: bool = False,
         effort: str | None = None,
@@ -252,7 +255,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         """
         learner, weighting, loss = self._resolve(validation is not None)
         learner.check_weighting(weighting)
-        check_choice("prior", self.prior, PRIORS)
+        _check_prior(self.prior)
         check_folds(self.cv)
         if callback is not None and not callable(callback):
             raise ParameterError(f"callback must be a function of (done, at most, loss), got {callback!r}.")
@@ -704,6 +707,21 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags = given.input_tags
         tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
+
+
+def _check_prior(prior: object) -> None:
+    if isinstance(prior, UtilityModel):
+        return
+    if isinstance(prior, str):
+        check_choice("prior", prior, _PRIOR_NAMES)
+        return
+    what = f"the class {prior.__name__}; give an instance" if isinstance(prior, type) else f"{prior!r}"
+    raise ParameterError(
+        f"{{parameter}} must be one of {', '.join(map(repr, _PRIOR_NAMES))}, or an instance of a class that derives "
+        f"from plr.priors.UtilityModel, such as ConditionalLogit() or BoostedLogit(); got {what}.",
+        parameter="prior",
+        value=prior,
+    )
 
 
 def _log(probabilities: Floats) -> Floats:

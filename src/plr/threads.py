@@ -1,4 +1,4 @@
-"""One thread for linear algebra, for as long as anybody needs it.
+"""Threads of libraries: one for linear algebra for as long as anybody needs it, and turns with LightGBM.
 
 The last bits of a product depend on how many threads compute it. That number belongs to the whole process: where
 several threads set and restored it each for itself, the first to leave would take the limit away from the others.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import threadpoolctl
 
-__all__ = ["default_workers", "one_blas_thread"]
+__all__ = ["LIGHTGBM", "Turns", "default_workers", "one_blas_thread"]
 
 _lock = threading.Lock()
 _inside = 0
@@ -65,3 +66,49 @@ def _libraries() -> Any:
 def default_workers() -> int:
     """Return the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Turns:
+    """Whose turn it is to use LightGBM: its number of threads belongs to the process, and must not change during a fit.
+
+    Those that use one thread may all work at the same time. Whoever uses more, or an unknown number, works alone.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside: Counter[int] = Counter()
+        self._alone = False
+
+    @contextmanager
+    def work(self, threads: int | None) -> Iterator[None]:
+        """Wait for one's turn to use so many threads, or an unknown number, and keep it while LightGBM works.
+
+        Whoever uses none (0) need not wait.
+        """
+        if threads == 0:
+            yield
+            return
+        me = threading.get_ident()
+        with self._changed:
+            if not self._inside[me]:
+                while self._inside and (self._alone or threads != 1):
+                    self._changed.wait()
+                self._alone = threads != 1
+            self._inside[me] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside[me] -= 1
+                if not self._inside[me]:
+                    del self._inside[me]
+                    self._changed.notify_all()
+
+    @property
+    def mine(self) -> bool:
+        """Whether it is this thread's turn."""
+        return threading.get_ident() in self._inside
+
+
+LIGHTGBM = Turns()
+"""Held wherever LightGBM fits or predicts."""

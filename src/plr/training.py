@@ -24,9 +24,11 @@ from plr.priors.dependence import Dependence, explain, intraclass_correlation
 from plr.priors.learned import Belief, LearnedPrior, RowFeatures, learn_belief, learn_coefficients
 from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
-from plr.weighting import Posterior, Weighting, get_weighting
+from plr.priors.utilities import Refinement, UtilityModel
+from plr.weighting import Average, Posterior, Weighting, get_weighting
+from plr.weighting.rule import Rule, row_sums
 
-__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "resolve_parts"]
+__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "may_depend", "resolve_parts"]
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +83,7 @@ class Recipe:
     learner: Learner
     start: Any
     cv: object
-    prior: str = "given"
+    prior: object = "given"
     match_score: str | None = None
     one_to_one: bool = False
 
@@ -92,7 +94,10 @@ class Recipe:
         dependence = self._look_for_dependence(task, given, weights)
         learned = None
         if self.prior != "given":
-            learned = learn_coefficients(given, task.known, weights, dependence or Dependence(0.0), self.match_score)
+            refinement = self._refinement(task)
+            learned = learn_coefficients(
+                given, task.known, weights, dependence or Dependence(0.0), self.match_score, refinement
+            )
             if learned is not None:
                 task = replace(task, S=task.S.with_prior(learned.weigh(given).prior_or_uniform)).prepared()
         start = choose_start(self.start, task.rule.weighting, self.learner, len(task.S))
@@ -100,7 +105,7 @@ class Recipe:
         if dependence is not None and (dependence.needs_predictions or self.prior == "learned"):
             dependence, belief = self._believe(task, given, weights, first, dependence)
             if belief is not None:
-                task = _on_labels(task, belief)
+                task = _on_belief(task, belief, self.learner)
                 return Trained(self.learner.fit(task), task, first, belief.prior, belief, dependence)
         if first is not None and task.S.values.size > len(task.S):
             # Where the density of false labels is estimated, it is estimated better now.
@@ -113,9 +118,7 @@ class Recipe:
 
         Nor is it looked for where that density is given.
         """
-        weighting = task.rule.weighting
-        assumed = isinstance(getattr(weighting, "false_labels", None), str)
-        if self.prior == "given" or not (weighting.learns_scale and assumed):
+        if not may_depend(self.prior, task.rule.weighting):
             return None
         return Dependence(intraclass_correlation(Alternatives(S.offsets), S.values, weights))
 
@@ -142,10 +145,29 @@ class Recipe:
         dependence = explain(dependence, S, task.S, target, first, smoother, weights)
         if not dependence.found and self.prior != "learned":
             return dependence, None
+        refinement = self._refinement(task)
         belief = learn_belief(
-            S, target, features, smoother, dependence, weights, task.known, self.match_score, self.one_to_one
+            S,
+            target,
+            features,
+            smoother,
+            dependence,
+            weights,
+            task.known,
+            self.match_score,
+            self.one_to_one,
+            refinement,
         )
         return dependence, belief
+
+    def _refinement(self, task: Task) -> Refinement | None:
+        """Return the model of utilities, where there is one to be fitted to checked rows."""
+        if not isinstance(self.prior, UtilityModel) or task.known is None:
+            return None
+        folds = np.zeros(len(task.S), dtype=np.int64)
+        for number, (_, test) in enumerate(make_folds(task, self.cv)):
+            folds[test] = number
+        return Refinement(self.prior, folds, task.seed)
 
     def cross_fit_predict(self, task: Task) -> tuple[Floats, Floats | None]:
         """Predict each row by a model fitted without the row's fold; with its noise scale where there is one.
@@ -163,6 +185,12 @@ class Recipe:
         cv = _INNER_FOLDS if lists_rows(self.cv) else self.cv
         recipe = replace(self, learner=self.learner.for_folds(task), cv=cv)
         return cross_fit(self.learner, task, folds, lambda part: recipe.train(part).model)
+
+
+def may_depend(prior: object, weighting: Weighting) -> bool:
+    """Whether it matters if false candidates depend on the features: weights go by a density that is only assumed."""
+    assumed = isinstance(getattr(weighting, "false_labels", None), str)
+    return prior != "given" and weighting.learns_scale and assumed
 
 
 def count_rows(S: CandidateSets, sample_weight: Floats | None, known: CheckedRows | None) -> Floats | None:
@@ -203,13 +231,17 @@ def _settle_known(task: Task) -> Task:
     return replace(task, S=known.settle(task.S), sample_weight=weight)
 
 
-def _on_labels(task: Task, belief: Belief) -> Task:
-    """Return the task with the expected label of each row.
+def _on_belief(task: Task, belief: Belief, learner: Learner) -> Task:
+    """Return the task of lowering the expected loss.
 
-    Rows whose truth may be missing, or whose label is in doubt, count for less.
+    Rows whose truth may be missing, or whose label is in doubt, count for less. For the squared loss, and for learners
+    that have a loss of their own, that is to fit the expected labels. A learner that takes no weights is fitted to the
+    expected labels of rows that count alike.
     """
-    weight = belief.certainty if task.sample_weight is None else task.sample_weight * belief.certainty
-    if task.known is not None:
+    weight = np.ones(len(belief.labels)) if task.sample_weight is None else task.sample_weight
+    if learner.takes_weights:
+        weight = weight * belief.certainty
+    if task.known is not None and learner.takes_weights:
         present = 1.0 - belief.missing
         if task.S.missing is not None:
             # What the sets say of it is in the weights already.
@@ -217,10 +249,15 @@ def _on_labels(task: Task, belief: Belief) -> Task:
         # The label of such a row is known, though it is none of the candidates.
         weight = weight * np.where(task.known.labelled, 1.0, present)
     plain = bool((weight == 1.0).all())
-    labels = CandidateSets.from_labels(belief.labels)
+    sets, rule = CandidateSets.from_labels(belief.labels), task.rule
+    if learner.minimises_loss and learner.takes_weights and not isinstance(rule.loss, Squared):
+        total = row_sums(belief.probabilities, task.S)[task.S.row_index]
+        share = np.divide(belief.probabilities, total, out=task.S.prior_or_uniform.copy(), where=total > 0.0)
+        sets, rule = CandidateSets._of_checked(task.S.values, task.S.offsets, share), Rule(Average(), rule.loss)
     return replace(
         task,
-        S=labels,
+        S=sets,
+        rule=rule,
         sample_weight=None if plain else weight,
         log_q=None,
         start=None,

@@ -17,9 +17,9 @@ from sklearn.preprocessing import StandardScaler
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.learners import Boosting, Refit
-from plr.learners import trees as trees_of
 from plr.learners.committee import boosted_trees
-from plr.learners.trees import LIGHTGBM, Turns, lightgbm_threads
+from plr.learners.trees import lightgbm_threads
+from plr.threads import LIGHTGBM, Turns
 
 LONG = 60.0
 
@@ -197,7 +197,7 @@ class TestTurns:
 
             def checked(booster: Any, *given: Any, name: str = name, method: Any = method, **named: Any) -> Any:
                 calls.append(name)
-                assert trees_of.LIGHTGBM.mine
+                assert LIGHTGBM.mine
                 return method(booster, *given, **named)
 
             monkeypatch.setattr(lightgbm.Booster, name, checked)

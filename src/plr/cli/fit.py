@@ -96,6 +96,14 @@ def fit_command(
             autocompletion=lambda: _names("start"),
         ),
     ] = "auto",
+    prior_model: Annotated[
+        str,
+        typer.Option(
+            help="What checked rows teach about candidates: auto, given, learned, conditional_logit, or boosted_logit, "
+            "for hundreds of checked rows.",
+            autocompletion=lambda: _names("prior_model"),
+        ),
+    ] = "auto",
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -192,6 +200,8 @@ def fit_command(
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
     asked |= {"row": row, "candidate_features": candidate_features, "record": record}
     parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start}
+    if prior_model != "auto":
+        parts["prior_model"] = prior_model
     if effort is not None:
         parts["effort"] = effort
     from plr.cli.fit_and_save import fit_and_save

@@ -11,6 +11,7 @@ from plr.errors import ParameterError, unknown_name
 from plr.learners import LEARNERS, Module
 from plr.learners.starts import STARTS
 from plr.losses import LOSSES
+from plr.priors import PRIORS
 from plr.regressor import PartialLabelRegressor
 from plr.weighting import WEIGHTINGS
 
@@ -22,6 +23,7 @@ _CLASSES: dict[str, Mapping[str, Any]] = {
     "weighting": {"auto": WEIGHTINGS["posterior"], **WEIGHTINGS},
     "loss": LOSSES,
     "start": {"auto": None, "none": None, **STARTS},
+    "prior_model": {"auto": None, "given": None, "learned": None, **PRIORS},
 }
 NAMES = {part: sorted(classes) for part, classes in _CLASSES.items()}
 """What each part of a model may be, by the name of its option."""
@@ -43,14 +45,14 @@ def make_regressor(
     Parameters
     ----------
     parts : mapping of str to str
-        Any of ``learner``, ``weighting``, ``loss``, ``start`` and ``effort``, by name.
+        Any of ``learner``, ``weighting``, ``loss``, ``start``, ``prior_model`` and ``effort``, by name.
     options : mapping of str to object
         Parameters of the learner, and with a prefix those of the others, such as ``weighting.beta2``.
     module : torch.nn.Module or callable, optional
         What the learner ``module`` trains.
     seed, jobs : int
     """
-    given = {"learner": "auto", "weighting": "auto", "loss": "squared", "start": "auto", **parts}
+    given = {"learner": "auto", "weighting": "auto", "loss": "squared", "start": "auto", "prior_model": "auto", **parts}
     effort = given.pop("effort", None)
     classes = {part: _CLASSES[part][check_choice(part, name, NAMES[part])] for part, name in given.items()}
     if given["learner"] == "module" and module is None:
@@ -80,10 +82,11 @@ def make_regressor(
     # Without options a part goes by its name, which the regressor knows more about than its class.
     made: dict[str, Any] = {**given, "start": None if given["start"] == "none" else given["start"]}
     for part, named in own.items():
-        if named:
+        if named or (part == "prior_model" and classes[part] is not None):
             values = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
             made[part] = classes[part](**values)
-    return PartialLabelRegressor(**made, effort=effort, random_state=seed, n_jobs=jobs)
+    prior = made.pop("prior_model")
+    return PartialLabelRegressor(**made, prior=prior, effort=effort, random_state=seed, n_jobs=jobs)
 
 
 def _known(made_by: Any) -> list[str]:
@@ -93,11 +96,12 @@ def _known(made_by: Any) -> list[str]:
 def _check_options(part: str, name: str, options: Mapping[str, Any], classes: Mapping[str, Any]) -> None:
     """Refuse options that a part has not, with the nearest that it has, and texts where it is yes or no."""
     if options and classes[part] is None:
-        such = "mlp" if part == "learner" else "density"
+        such = {"learner": "mlp", "prior_model": "boosted_logit"}.get(part, "density")
         goes = "goes by the data and takes" if name == "auto" else "takes"
+        typed, option = f"--{part.replace('_', '-')}", next(iter(options))
         raise ParameterError(
-            f"--{part} {name} {goes} no options; name the {part} that --option {next(iter(options))} is for, such as "
-            f"--{part} {such}."
+            f"{typed} {name} {goes} no options; name the {part.replace('_', ' ')} that --option {option} is for, such "
+            f"as {typed} {such}."
         )
     known = _known(classes[part])
     for option in options:

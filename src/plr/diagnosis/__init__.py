@@ -33,7 +33,17 @@ from plr.priors.learned import RowFeatures, teaching_rows
 from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 
-__all__ = ["Diagnosis", "OutlyingValue", "Relation", "Signal", "ValuePair", "check", "diagnose", "diagnose_fit"]
+__all__ = [
+    "Diagnosis",
+    "OutlyingValue",
+    "Relation",
+    "Signal",
+    "ValuePair",
+    "check",
+    "diagnose",
+    "diagnose_fit",
+    "find_dependence",
+]
 
 Floats = NDArray[np.float64]
 
@@ -93,6 +103,19 @@ def check(X: Any, S: Any, known: Any = None, *, rows: int = _ROWS, random_state:
     dependence = _look_for_dependence(task, rows)
     task = task if checked is None else replace(task, S=checked.settle(sets))
     return diagnose(task, rows=rows, dependence=dependence, checked_rows=int(teaching_rows(sets, checked).sum()))
+
+
+def find_dependence(X: Any, S: CandidateSets, *, random_state: int = 0) -> Dependence:
+    """Find out on some rows whether false candidates depend on the features.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    S : CandidateSets
+    random_state : int, default=0
+    """
+    matrix, categorical = _as_matrix(X)
+    return _look_for_dependence(_task(matrix, S, categorical, random_state), _ROWS)
 
 
 def _look_for_dependence(task: Task, rows: int) -> Dependence:

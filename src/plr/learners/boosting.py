@@ -14,9 +14,10 @@ from plr._parameters import check_choice, check_integer, check_number
 from plr.contracts import START_SHARE, Fitted, Learner, Report, Task
 from plr.errors import FeatureError, ParameterError
 from plr.folds import set_rows_aside, take_rows
-from plr.learners.trees import LIGHTGBM, Trees, join_params, worthwhile_threads
+from plr.learners.trees import Trees, join_params, worthwhile_threads
 from plr.preprocessing.features import column_place
 from plr.preprocessing.scaling import Affine, label_scale, rescaled
+from plr.threads import LIGHTGBM
 from plr.weighting.rule import thread_count
 
 if TYPE_CHECKING:

@@ -142,6 +142,7 @@ class Density(Learner):
 
     takes = "table"
     takes_missing = True
+    minimises_loss = False
     has_folds = True
 
     def __init__(self, point: str = "mean", models: str | Sequence[str] = "auto", cv: object = 5) -> None:

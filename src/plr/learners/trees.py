@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,55 +18,10 @@ if TYPE_CHECKING:
 
     from plr.learners.objectives import Round
 
-__all__ = ["LIGHTGBM", "Trees", "join_params", "lightgbm_threads", "worthwhile_threads"]
+__all__ = ["Trees", "join_params", "lightgbm_threads", "worthwhile_threads"]
 
 Floats = NDArray[np.float64]
 
-
-class Turns:
-    """Whose turn it is to use LightGBM: its number of threads belongs to the process, and must not change during a fit.
-
-    Those that use one thread may all work at the same time. Whoever uses more, or an unknown number, works alone.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._inside: Counter[int] = Counter()
-        self._alone = False
-
-    @contextmanager
-    def work(self, threads: int | None) -> Iterator[None]:
-        """Wait for one's turn to use so many threads, or an unknown number, and keep it while LightGBM works.
-
-        Whoever uses none (0) need not wait.
-        """
-        if threads == 0:
-            yield
-            return
-        me = threading.get_ident()
-        with self._changed:
-            if not self._inside[me]:
-                while self._inside and (self._alone or threads != 1):
-                    self._changed.wait()
-                self._alone = threads != 1
-            self._inside[me] += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._inside[me] -= 1
-                if not self._inside[me]:
-                    del self._inside[me]
-                    self._changed.notify_all()
-
-    @property
-    def mine(self) -> bool:
-        """Whether it is this thread's turn."""
-        return threading.get_ident() in self._inside
-
-
-LIGHTGBM = Turns()
-"""Held wherever LightGBM fits or predicts."""
 
 # With fewer entries of X than this for each, threads wait for each other longer than they work.
 _ENTRIES_PER_THREAD = 250_000

@@ -147,6 +147,7 @@ def save_model(
     (array([4.]), {'unit': 'mm'})
     """
     _check_class(model)
+    _check_prior(model)
     if extra is not None and not isinstance(extra, Mapping):
         raise ParameterError(f"extra must be a dictionary, got {type(extra).__name__}.", parameter="extra", value=extra)
     model._check_fitted()
@@ -190,6 +191,7 @@ def check_savable(model: PartialLabelRegressor, path: str | os.PathLike[str] | N
     plr.errors.ModelFileError: The model cannot be written to a file because of its weighting: ...
     """
     _check_class(model)
+    _check_prior(model)
     if path is not None:
         check_writable(Path(path))
     learner, weighting, loss = model._resolve()
@@ -226,6 +228,14 @@ def _check_class(model: Any) -> None:
     if type(model) is not PartialLabelRegressor:
         raise ModelFileError(
             f"{type(model).__name__} is a class of its own, and model files hold no code; save a PartialLabelRegressor."
+        )
+
+
+def _check_prior(model: PartialLabelRegressor) -> None:
+    prior = model.prior
+    if not isinstance(prior, str) and kind_of(prior) is None:
+        raise refusal(
+            "prior", f"{type(prior).__name__} is a class of your own, and a model file holds no code; pickle the model"
         )
 
 

@@ -24,6 +24,7 @@ from plr.learners import LEARNERS
 from plr.learners.starts import STARTS
 from plr.losses import LOSSES
 from plr.persistence.file import ARRAY_TYPES
+from plr.priors import PRIORS
 from plr.weighting import WEIGHTINGS
 
 __all__ = [
@@ -102,6 +103,7 @@ REGISTRIES: dict[str, Mapping[str, Any]] = {
     "weighting": WEIGHTINGS,
     "loss": LOSSES,
     "start": STARTS,
+    "prior": PRIORS,
 }
 """The classes that go by the names of their registries, such as ``"weighting posterior"``."""
 
@@ -129,6 +131,7 @@ KINDS = {
     "smooth function": "plr.priors.smoothing:SmoothFunction",
     "missing truth": "plr.priors.learned:MissingTruth",
     "dependence": "plr.priors.dependence:Dependence",
+    "boosted utility": "plr.priors.boosted:BoostedUtility",
     "linear": "plr.learners.linear:FittedLinear",
     "layout": "plr.network.layers:Layout",
     "network": "plr.network.network:Network",

@@ -38,6 +38,7 @@ from plr.priors.dependence import FREEDOM, Dependence, student_scale
 from plr.priors.logit import Alternatives, fit_logit
 from plr.priors.one_to_one import one_to_one_shares
 from plr.priors.smoothing import KernelSmoother, SmoothFunction
+from plr.priors.utilities import FittedUtility, Refinement, table_names, tabulate
 
 __all__ = [
     "LEAST_PROBABILITY",
@@ -159,10 +160,10 @@ class Agreement:
         require(right, "landmarks and encoded features differ in columns")
 
     def log_ratio(self, S: CandidateSets, prediction: Floats, X: Any) -> Floats:
-        """Return the exponent times log p / q of each candidate of new rows."""
+        """Return log p / q of each candidate of new rows."""
         rows, middle = S.row_index, self.centre.predict(self.features.encode(X))
         near = _log_density(S.values, prediction[rows], self.noise)
-        return self.exponent * (near - _log_density(S.values, middle[rows], self.spread))
+        return near - _log_density(S.values, middle[rows], self.spread)
 
 
 @dataclass(frozen=True)
@@ -228,6 +229,10 @@ class LearnedPrior:
     held : dict of str to float
         Where no two rows have the same record as their truth: how probable it is that each record is that of a row of
         training.
+    model : FittedUtility or None
+        What turns features of candidates into utilities in place of the coefficients, where a model does.
+    model_sees_agreement : bool
+        Whether agreement with predictions is one of these features.
     """
 
     columns: CandidateColumns
@@ -237,25 +242,38 @@ class LearnedPrior:
     agreement: Agreement | None = None
     missing: MissingTruth | None = None
     held: dict[str, float] = field(default_factory=dict)
+    model: FittedUtility | None = None
+    model_sees_agreement: bool = False
 
     def __post_init__(self) -> None:
         require(self.coefficients.shape == self.columns.scales.shape, "columns and coefficients differ in number")
         require(self.checked >= 0, "number of checked rows out of range")
         require(all(0.0 <= share <= 1.0 for share in self.held.values()), "probabilities of records out of range")
+        require(self.agreement is not None or not self.model_sees_agreement, "there is no agreement to be seen")
+        if self.model is not None:
+            self.model.check_names(table_names(self.columns, self.model_sees_agreement))
 
     def weigh(self, S: CandidateSets) -> CandidateSets:
         """Return the sets with the prior that the features of their candidates give."""
         return S.with_prior(Alternatives(S.offsets).softmax(self._utility(S)))
 
-    def _utility(self, S: CandidateSets) -> Floats:
-        utility = self.columns.matrix(S) @ self.coefficients + _impossible(S)
+    def _utility(self, S: CandidateSets, ratio: Floats | None = None) -> Floats:
+        matrix = self.columns.matrix(S)
+        utility = matrix @ self.coefficients
+        if ratio is not None and self.agreement is not None:
+            utility = utility + self.agreement.exponent * ratio
+        sees = self.model_sees_agreement
+        # A model that goes by agreement with predictions has nothing to say where there are none.
+        if self.model is not None and not (sees and ratio is None):
+            utility = self.model.utility(tabulate(self.columns, S, matrix, utility, ratio if sees else None))
+        utility = utility + _impossible(S)
         # How much a prior counts is not known where training rows had none; it then counts as it is.
         return utility if self.columns.with_prior or S.prior is None else utility + log_prior(S)
 
     def probabilities(self, S: CandidateSets, prediction: Floats, X: Any) -> tuple[Floats, Floats]:
         """Return the probability of each candidate of new rows, and that none of a row's is true."""
         assert self.agreement is not None
-        sets, utility = Alternatives(S.offsets), self._utility(S) + self.agreement.log_ratio(S, prediction, X)
+        sets, utility = Alternatives(S.offsets), self._utility(S, self.agreement.log_ratio(S, prediction, X))
         shares = self.share_records(S, utility) if self.held else sets.softmax(utility)
         missing = np.zeros(len(S)) if self.missing is None else self.missing.probability(S, sets.log_sum_exp(utility))
         return shares * (1.0 - missing)[sets.rows], missing
@@ -276,7 +294,7 @@ class LearnedPrior:
         """
         matrix, groups, coefficients = self.columns.matrix(S), self.columns.groups, self.coefficients
         if self.agreement is not None:
-            ratio = replace(self.agreement, exponent=1.0).log_ratio(S, prediction, X)
+            ratio = self.agreement.log_ratio(S, prediction, X)
             matrix, groups = np.column_stack([matrix, ratio]), (*groups, "exponent")
             coefficients = np.append(coefficients, self.agreement.exponent)
         return matrix, coefficients, np.array([np.exp(np.mean(np.log(_PENALTIES[group]))) for group in groups])
@@ -287,6 +305,20 @@ class LearnedPrior:
         names, codes = np.unique(S.record, return_inverse=True)
         held = np.minimum(np.bincount(codes, probabilities), 1.0)
         return replace(self, held={str(name): float(share) for name, share in zip(names, held, strict=True) if name})
+
+    def without_agreement(self, features: RowFeatures, labels: Affine, noise: float) -> LearnedPrior:
+        """Return the same prior, for sets whose false candidates depend on the features: agreement does not count.
+
+        Parameters
+        ----------
+        features : RowFeatures
+        labels : Affine
+            The middle and the spread of the labels.
+        noise : float
+            Scale of true labels around predictions.
+        """
+        everywhere = SmoothFunction(np.empty((0, features.encoding.width)), 1.0, np.empty(0), float(labels.centre))
+        return replace(self, agreement=Agreement(0.0, noise, features, everywhere, float(labels.scale)))
 
     def describe(self) -> list[str]:
         """Return what was learned, in words."""
@@ -328,6 +360,8 @@ class LearnedPrior:
                 f"agreement with the model's prediction counts with the power {self.agreement.exponent:.2g} (1 would "
                 f"be full trust in it)"
             )
+        if self.model is not None:
+            found += self.model.describe()
         source = f"learned from {self.checked:,} checked rows" if self.checked else "without checked rows"
         return [f"{source}:", *found] if found else [f"{source}: every candidate is as believable as another"]
 
@@ -403,11 +437,13 @@ def learn_coefficients(
     weights: Floats,
     dependence: Dependence,
     match_score: str | None = None,
+    refinement: Refinement | None = None,
+    with_values: bool = False,
 ) -> LearnedPrior | None:
     """Learn a prior from the users' own columns and checked rows alone; None where there is nothing to learn.
 
-    The place of a value in its set does not count here: how likely a value is, is what the learner finds out. Without
-    checked rows, the match score and the given prior count as they are shrunk towards.
+    The place of a value in its set does not count here, unless with ``with_values``: how likely a value is, is what
+    the learner finds out. Without checked rows, the match score and the given prior count as they are shrunk towards.
 
     Parameters
     ----------
@@ -418,27 +454,36 @@ def learn_coefficients(
     dependence : Dependence
     match_score : str, optional
         The feature that is a score.
+    refinement : Refinement, optional
+        A model of utilities in place of the coefficients.
+    with_values : bool, default=False
+        Whether the place of a value in its set counts.
     """
     found = teaching_rows(S, checked, weights)
     if not found.any() and match_score is None:
         return None
-    columns = CandidateColumns.learn(S, weights, with_values=False)
+    columns = CandidateColumns.learn(S, weights, with_values)
     if not len(columns.scales):
         return None
     centre = _centre(columns, match_score, _SCORE_BESIDE_VALUE)
     if checked is None or not found.any():
         return LearnedPrior(columns, centre, 0, dependence)
     part, chosen = Alternatives(S.offsets).take(found)
+    matrix = columns.matrix(S)
     coefficients = fit_logit(
         part,
-        columns.matrix(S)[chosen],
+        matrix[chosen],
         checked.true[chosen],
         _groups(columns, match_score),
         centre,
         _PENALTIES,
         weights[found],
     )
-    return LearnedPrior(columns, coefficients, int(found.sum()), dependence)
+    model = None
+    if refinement is not None:
+        table = tabulate(columns, S, matrix, matrix @ coefficients, None)
+        model = refinement.fit(table, checked.true, found, weights)
+    return LearnedPrior(columns, coefficients, int(found.sum()), dependence, model=model)
 
 
 def _centre(columns: CandidateColumns, match_score: str | None, score: float) -> Floats:
@@ -473,6 +518,7 @@ def learn_belief(
     checked: CheckedRows | None = None,
     match_score: str | None = None,
     unique_records: bool = False,
+    refinement: Refinement | None = None,
 ) -> Belief:
     """Learn what to believe about candidates whose false ones depend on the features.
 
@@ -492,6 +538,8 @@ def learn_belief(
         The feature that is a score.
     unique_records : bool
         Whether no two rows have the same record as their truth.
+    refinement : Refinement, optional
+        A model of utilities in place of the coefficients.
     """
     sets, values = Alternatives(S.offsets), rescaled(S, target).values
     rows, counted = sets.rows, (weights > 0) if checked is None else (weights > 0) & ~checked.missing
@@ -534,7 +582,11 @@ def learn_belief(
             if columns.with_prior:
                 power = _likeliest_power(sets, matrix[:, is_prior][:, 0], ratio, weights)
                 coefficients = np.where(is_prior, power, centre)
-    utility = matrix @ coefficients + exponent * ratio
+    utility, model = matrix @ coefficients + exponent * ratio, None
+    if refinement is not None and checked is not None and found.any():
+        table = tabulate(columns, S, matrix, utility, ratio)
+        model = refinement.fit(table, checked.true, found, weights)
+        utility = utility if model is None else model.utility(table)
     total, shares = sets.log_sum_exp(utility + possible), weigh(utility)
     unit = float(target.scale)
     prior = LearnedPrior(
@@ -544,6 +596,8 @@ def learn_belief(
         dependence,
         Agreement(exponent, noise * unit, features, smoother.fit(middle).rescaled(target), spread * unit),
         _learn_missing(S, total, checked, weights),
+        model=model,
+        model_sees_agreement=model is not None,
     )
     if unique_records:
         prior = prior.holding(S, shares * counted[rows])

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -25,14 +26,15 @@ from plr._checks import check_seed
 from plr._parameters import check_number
 from plr.contracts import START_SHARE, Task
 from plr.diagnosis import diagnose_fit
-from plr.errors import FeatureError, ParameterError
+from plr.errors import DependentLabelsWarning, FeatureError, ParameterError
 from plr.intervals import learn_calibration
 from plr.learners import MLP, Fitted, Linear, Module
 from plr.learners.linear import FittedLinear
 from plr.learners.starts import DensityStart, choose_start
 from plr.noise import fit_noise
-from plr.preprocessing.scaling import label_scale
-from plr.priors.learned import LearnedPrior
+from plr.preprocessing.scaling import Affine, label_scale
+from plr.priors.dependence import Dependence, student_scale
+from plr.priors.learned import LearnedPrior, RowFeatures, given_prior
 from plr.regressor import PartialLabelRegressor
 from plr.sources.folder import Folder
 from plr.sources.source import File
@@ -46,7 +48,7 @@ from plr.streaming.scratch import Scratch
 from plr.streaming.shuffled import ShuffledCopy, plan_shape, space_for, write_part
 from plr.streaming.survey import Survey, matrix, survey
 from plr.training import resolve_parts
-from plr.weighting import Posterior
+from plr.weighting import Average, Posterior
 from plr.weighting.rule import Rule
 
 __all__ = ["STREAMED", "FolderFit", "fit_folder", "stream_epochs"]
@@ -101,6 +103,7 @@ def fit_folder(
     engine: Engine | None = None,
     working: Working = lambda _: nullcontext(lambda *_: None),
     save: Callable[[FolderFit], object] | None = None,
+    dependence: Dependence | None = None,
 ) -> FolderFit:
     """Fit a regressor to a folder, in an amount of memory that does not depend on the number of rows.
 
@@ -121,13 +124,17 @@ def fit_folder(
         Given the name of a stage, a context manager that gives what is called with ``(done, in all, loss)``.
     save : callable, optional
         Called with the result before ``scratch`` is removed, so that nothing is lost should it fail.
+    dependence : Dependence, optional
+        Whether false candidates depend on the features. Where they do, training goes by the priors alone: agreement
+        with its own predictions proves little.
     """
     engine = LocalEngine() if engine is None else engine
     learner, rule = _resolve(regressor)
     seed = int(check_seed(regressor.random_state).randint(2**31 - 1))
     rows = reading.folder.rows
     held, sample = choose_rows(rows, seed, _held_rows(learner, rows))
-    place = Scratch(scratch, _identity(regressor, reading, engine.lanes, seed))
+    dependent = dependence is not None and dependence.found
+    place = Scratch(scratch, _identity(regressor, reading, engine.lanes, seed, dependent))
     try:
         found = _survey_folder(reading, np.sort(np.concatenate([held, sample])), engine, working)
         start = choose_start(regressor.start, rule.weighting, learner, found.rows)
@@ -149,14 +156,18 @@ def fit_folder(
         )
         if isinstance(learner, Module):
             _check_plain(ready)
+        trained_by = rule
+        if dependent:
+            trained_by = Rule(Average(), rule.loss)
+            ready = replace(ready, density=None, mixture=None, start_weights=None)
         copy, size = _copy_folder(ready, reading, found, place.path, engine, seed, working)
         with working("Training") as tell:
             if isinstance(learner, Linear):
-                solution, report = solve_in_passes(learner, rule, ready.ready(ready.sample), copy, seed, tell)
+                solution, report = solve_in_passes(learner, trained_by, ready.ready(ready.sample), copy, seed, tell)
                 model: Fitted = FittedLinear.unscaled(solution, report, ready.encoding, ready.target)
             else:
-                model = engine.train(_job(learner, rule, ready, found, copy, seed), place.path, tell)
-        _assemble(regressor, learner, rule, model, ready, intervals, reading.learned)
+                model = engine.train(_job(learner, trained_by, ready, found, copy, seed), place.path, tell)
+        _assemble(regressor, learner, rule, model, ready, intervals, reading.learned, dependence, found.target(True))
         fit = FolderFit(regressor, found, len(ready.held.index), len(ready.sample.index), size, place.resumed)
         if save is not None:
             save(fit)
@@ -184,7 +195,9 @@ def stream_epochs(learner: MLP | None, rows: int, batch_size: int) -> int:
     return int(np.clip(_AUTO_STEPS // max(1, rows // batch_size), _AUTO_FEWEST, _AUTO_MOST))
 
 
-def _identity(regressor: PartialLabelRegressor, reading: Reading, lanes: int, seed: int) -> dict[str, Any]:
+def _identity(
+    regressor: PartialLabelRegressor, reading: Reading, lanes: int, seed: int, dependent: bool
+) -> dict[str, Any]:
     """Return what tells a fit from others: the files, how they are read, and the model."""
     return {
         "plr": plr.__version__,
@@ -198,6 +211,7 @@ def _identity(regressor: PartialLabelRegressor, reading: Reading, lanes: int, se
         "model": _model_identity(regressor),
         "lanes": lanes,
         "seed": seed,
+        "dependent": dependent,
     }
 
 
@@ -356,6 +370,8 @@ def _assemble(
     ready: Preparation,
     intervals: bool,
     prior: LearnedPrior | None,
+    dependence: Dependence | None,
+    labels: Affine,
 ) -> None:
     """Make the regressor a fitted one: what the rows held out say about its predictions included."""
     held, sample = ready.held, ready.sample
@@ -366,20 +382,32 @@ def _assemble(
     categorical = () if ready.columns is None else ready.columns.categorical
     looked_at = Task(X, sample.S, rule, sample_weight=sample.weight, categorical=categorical)
     guess = model.predict(X)
+    probabilities, shares = noise.probabilities(guess, sample.S), None
+    if dependence is not None and dependence.found:
+        probabilities, shares = sample.S.prior_or_uniform, held.S.prior_or_uniform
+        counts = shares if held.weight is None else shares * held.weight[held.S.row_index]
+        away = (held.S.values - prediction[held.S.row_index]) / float(labels.scale)
+        noise = replace(noise, scale=student_scale(away, counts) * float(labels.scale), missing=0.0)
+        prior = replace(prior or given_prior(sample.S), dependence=dependence)
+        prior = prior.without_agreement(RowFeatures(None, ready.encoding), labels, noise.scale)
     calibration = None
     if intervals:
         task = Task(None, held.S, rule, sample_weight=held.weight, false_labels=ready.density)
-        calibration = learn_calibration(prediction, held.S, task)
-    regressor._take_parts(
-        learner,
-        rule.weighting,
-        rule.loss,
-        model,
-        noise,
-        diagnose_fit(looked_at, guess, noise.probabilities(guess, sample.S)),
-        calibration,
-        prior,
-        n_features_in_=len(ready.names),
-        feature_names_in_=np.array(ready.names, dtype=object),
-        columns_=ready.columns,
-    )
+        calibration = learn_calibration(prediction, held.S, task, probabilities=shares)
+    diagnosis = diagnose_fit(looked_at, guess, probabilities, dependence, 0 if prior is None else prior.checked)
+    with warnings.catch_warnings():
+        # Whoever found out that labels are dependent has warned before training.
+        warnings.simplefilter("ignore", DependentLabelsWarning)
+        regressor._take_parts(
+            learner,
+            rule.weighting,
+            rule.loss,
+            model,
+            noise,
+            diagnosis,
+            calibration,
+            prior,
+            n_features_in_=len(ready.names),
+            feature_names_in_=np.array(ready.names, dtype=object),
+            columns_=ready.columns,
+        )

@@ -12,15 +12,24 @@ from plr.candidates.known import CheckedRows, read_known
 from plr.errors import DataError
 from plr.priors.dependence import Dependence
 from plr.priors.learned import learn_coefficients
+from plr.priors.utilities import Refinement, UtilityModel
 from plr.streaming.folder_rows import Reading
 
 __all__ = ["learn_prior"]
 
 # What makes a candidate believable is learned from so many checked rows at most, the first ones.
 _MOST_CHECKED = 100_000
+_FOLDS = 5
 
 
-def learn_prior(reading: Reading, *, learned: bool = True) -> tuple[Reading, tuple[CheckedRows | None, CandidateSets]]:
+def learn_prior(
+    reading: Reading,
+    *,
+    learned: bool = True,
+    model: UtilityModel | None = None,
+    dependence: Dependence | None = None,
+    seed: int = 0,
+) -> tuple[Reading, tuple[CheckedRows | None, CandidateSets]]:
     """Return a reading that weighs candidates by what checked rows teach, with these rows and their candidates.
 
     Parameters
@@ -29,6 +38,11 @@ def learn_prior(reading: Reading, *, learned: bool = True) -> tuple[Reading, tup
         With a column of known labels.
     learned : bool, default=True
         Whether to learn; known labels settle their own rows in any case.
+    model : UtilityModel, optional
+        What turns features of candidates into utilities, where it is not the conditional logit.
+    dependence : Dependence, optional
+        Whether false candidates depend on the features; the place of a value in its set then counts too.
+    seed : int
     """
     folder, parts, values, count = reading.folder, [], [], 0
     assert reading.known is not None
@@ -54,5 +68,9 @@ def learn_prior(reading: Reading, *, learned: bool = True) -> tuple[Reading, tup
         )
     S = CandidateSets.concatenate(parts)
     checked = read_known(np.concatenate(values), S)
-    prior = learn_coefficients(S, checked, np.ones(len(S)), Dependence(0.0)) if learned else None
+    refinement = None if model is None else Refinement(model, np.arange(len(S)) % _FOLDS, seed)
+    prior = None
+    if learned:
+        found = dependence or Dependence(0.0)
+        prior = learn_coefficients(S, checked, np.ones(len(S)), found, refinement=refinement, with_values=found.found)
     return replace(reading, learned=prior), (checked, S)

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from plr.candidates import CandidateSets
 from plr.columns.features import Features, learn_features
 from plr.columns.targets import read_target
-from plr.diagnosis import Diagnosis, check
-from plr.errors import DataNotFoundError, ParameterError, PlrError
+from plr.diagnosis import Diagnosis, check, find_dependence
+from plr.errors import DataNotFoundError, DependentLabelsWarning, ParameterError, PlrError
 from plr.front_end import PYTHON, FrontEnd, listed, warn
 from plr.identification import Identification
 from plr.learners import MLP, Linear, Module
 from plr.memory import available_memory, readable
-from plr.priors.dependence import Dependence, intraclass_correlation
+from plr.priors.dependence import Dependence
 from plr.priors.learned import check_one_to_one
-from plr.priors.logit import Alternatives
+from plr.priors.utilities import UtilityModel
 from plr.regressor import PartialLabelRegressor
 from plr.sources.files import FORMATS
 from plr.sources.folder import Folder, open_source
@@ -43,6 +43,7 @@ from plr.tables.long_table import find_row_column, one_line_per_row
 from plr.tables.roles import Asked, Roles, read_roles, warn_of_truths
 from plr.tables.row_digests import row_digests, table_digest
 from plr.tables.row_reader import take_with_candidates
+from plr.training import may_depend
 
 __all__ = ["FitSummary", "Inspect", "check_table", "fit_table", "open_in_batches"]
 
@@ -382,15 +383,26 @@ def _check_known_column(known: Any, source: Source, front: FrontEnd) -> None:
         )
 
 
-def _warn_if_alike(sets: CandidateSets, front: FrontEnd) -> None:
-    """Warn where false candidates may depend on the features, which training in batches does not allow for."""
-    found = Dependence(intraclass_correlation(Alternatives(sets.offsets), sets.values, np.ones(len(sets))))
-    if found.needs_predictions:
-        warn(
-            f"The candidates of a row are alike (intraclass correlation {found.correlation:.2f}). If false ones lie "
-            "near the truth, as after a join, training in batches makes too much of agreement with its own "
-            f"predictions; compare with a fit to some of the rows with {front.option('in_batches', False)}."
-        )
+def _warn_if_dependent(found: Dependence | None, known: Any, front: FrontEnd) -> None:
+    """Warn where false candidates depend on the features, of which training in batches can learn less."""
+    if found is None or not found.found:
+        return
+    by = "by what the checked rows teach and" if known is not None else "by"
+    remedy = (
+        ""
+        if known is not None
+        else f" Look up the true labels of 20 to 50 rows, drawn at random, and name their column with "
+        f"{front.option('known')}."
+    )
+    warnings.warn(
+        f"False candidates depend on the features: the candidates of a row are alike (intraclass correlation "
+        f"{found.correlation:.2f}), and those near what other rows predict do not stand out. Training in batches "
+        f"therefore goes {by} the priors alone, not by agreement with its own predictions.{remedy} How much that "
+        f"agreement counts is learned in memory: compare with a fit to some of the rows with "
+        f"{front.option('in_batches', False)}.",
+        DependentLabelsWarning,
+        stacklevel=3,
+    )
 
 
 def _fit_in_batches(
@@ -408,17 +420,22 @@ def _fit_in_batches(
     prior_is: str,
 ) -> FitSummary:
     with front.working("Looking at some rows"):
-        some, numbers = folder.sample(
-            _LOOKED_AT, regressor.random_state if isinstance(regressor.random_state, int) else 0
-        )
+        seed = regressor.random_state if isinstance(regressor.random_state, int) else 0
+        some, numbers = folder.sample(_LOOKED_AT, seed)
     roles = read_roles(folder, {**asked, "known": known}, front, prior_is)
     warn_of_truths(some, roles, front)
     with suppress(PlrError):
         # What is wrong with a row is said when all are looked through.
         sets = roles.sets.read(some, folder, numbers)
         _warn_if_long(some, sets, roles, front)
-        _warn_if_alike(sets, front)
     features = _learn_features(some, folder, roles, asked, front).settled(some)
+    dependence = None
+    if may_depend(regressor.prior, regressor._resolve()[1]):
+        with suppress(PlrError), front.working("Looking for false labels that depend on the features"):
+            sets = roles.sets.read(some, folder, numbers)
+            rows = some if sets.kept is None else some.take(pa.array(sets.kept))
+            dependence = find_dependence(features.apply(rows, folder.path, some=True)[0], sets)
+    _warn_if_dependent(dependence, known, front)
     if inspect is not None:
         inspect(folder, roles, features, None)
     weights = roles.weights[0] if roles.weights else None
@@ -437,8 +454,14 @@ def _fit_in_batches(
     checked: dict[str, Any] | None = None
     if known is not None:
         with front.working("Looking for checked rows"):
-            reading, (rows, sets) = learn_prior(reading, learned=regressor.prior != "given")
-        checked = describe_checked(rows, sets)
+            reading, (checked_rows, sets) = learn_prior(
+                reading,
+                learned=regressor.prior != "given",
+                model=regressor.prior if isinstance(regressor.prior, UtilityModel) else None,
+                dependence=dependence,
+                seed=seed,
+            )
+        checked = describe_checked(checked_rows, sets)
 
     def summary(found: FolderFit) -> FitSummary:
         return FitSummary(
@@ -458,7 +481,14 @@ def _fit_in_batches(
 
     keep = None if save is None else (lambda found: save(summary(found)))
     found = fit_folder(
-        regressor, reading, scratch, intervals=intervals, engine=engine, working=front.working, save=keep
+        regressor,
+        reading,
+        scratch,
+        intervals=intervals,
+        engine=engine,
+        working=front.working,
+        save=keep,
+        dependence=dependence,
     )
     if found.resumed:
         front.note("Resumed from checkpoint.")

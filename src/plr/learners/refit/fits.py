@@ -18,8 +18,9 @@ from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.errors import ParameterError
 from plr.folds import features_of, take_rows
-from plr.learners.trees import LIGHTGBM, lightgbm_threads
+from plr.learners.trees import lightgbm_threads
 from plr.losses import Squared
+from plr.threads import LIGHTGBM
 from plr.weighting.rule import row_sums
 
 __all__ = [

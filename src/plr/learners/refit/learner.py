@@ -17,7 +17,14 @@ from plr._parameters import check_choice, check_integer, check_number
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import DivergenceError, ParameterError
 from plr.folds import Folds, check_folds, features_of, make_folds, predict_folds
-from plr.learners.refit.fits import FittedRegressor, WeightedFits, check_regressor, tags_of, takes_missing
+from plr.learners.refit.fits import (
+    FittedRegressor,
+    WeightedFits,
+    check_regressor,
+    tags_of,
+    takes_missing,
+    weight_parameter,
+)
 from plr.learners.refit.row_scale import RowScale, fit_relative_scales, fit_row_scale, weighted_loss
 from plr.noise import in_row_units
 from plr.preprocessing.scaling import learn_target
@@ -155,6 +162,11 @@ class Refit(Learner):
     def takes_missing(self) -> bool:  # type: ignore[override]
         """Whether X may contain NaN, which the regressor says."""
         return takes_missing(self.regressor)
+
+    @property
+    def takes_weights(self) -> bool:  # type: ignore[override]
+        """Whether rows and candidates may count for more or less."""
+        return weight_parameter(self.regressor) is not None or self.without_weights == "resample"
 
     def fit(self, task: Task) -> FittedRefit:
         """Fit the regressor to the task."""
