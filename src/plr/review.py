@@ -108,6 +108,7 @@ def choose_rows(
     checked: Booleans,
     position: Floats | None,
     rng: np.random.Generator,
+    elsewhere: int = 0,
 ) -> tuple[Integers, NDArray[np.str_], Floats]:
     """Return the rows to check in random order, how each was chosen, and with what probability.
 
@@ -128,6 +129,8 @@ def choose_rows(
     position : ndarray of shape (n_rows, n_dimensions) or None
         Where each row is in the space of the rows' features, to spread the choice over.
     rng : Generator
+    elsewhere : int
+        How many rows beside those here the coefficients were learned from; they are taken to be like these.
     """
     every = np.flatnonzero(open_rows)
     most = min(_MOST_ROWS, max(_MOST_ENTRIES // max(features.shape[1], 1) ** 2, n))
@@ -140,6 +143,9 @@ def choose_rows(
     learned = features[of_known]
     information = np.diag(precision) + _information(known, learned, [known.softmax(learned @ coefficients)]).sum(axis=0)
     part, of_pool = sets.take(np.isin(np.arange(len(S)), pool))
+    if elsewhere:
+        alike = _information(part, features[of_pool], [part.softmax(features[of_pool] @ coefficients)])
+        information += elsewhere * alike.mean(axis=0)
     shares = _draw_shares(part, probabilities[of_pool], features[of_pool], information, rng)
     own = _worth_alone(part, S.values[of_pool], np.mean(shares, axis=0))
     rows = _Design(_information(part, features[of_pool], shares), information, len(every) / len(pool))

@@ -20,6 +20,7 @@ from plr.report.model_page import ModelContent, read_review, read_training_rows
 from plr.report.rows import Rows, make_rows
 from plr.sources.files import read_file
 from plr.tables import TableModel
+from plr.tables.long_table import name_rows
 from plr.tables.row_reader import RowReader, read_some_truths, take_with_candidates
 
 __all__ = ["page_of_training", "report_model"]
@@ -38,6 +39,7 @@ def page_of_training(model: TableModel, seed: int = 0) -> dict[str, Any]:
     ignored = [*roles.row, *roles.ignore, *roles.weights, *roles.groups]
     importance = _importance(model.regressor, found.X, found.features, seed)
     columns, naming = _naming_columns(found.table, found.features, ignored, importance)
+    numbers = np.arange(len(found.sets)) if found.sets.kept is None else found.sets.kept
     return training_rows(
         model.regressor,
         found.X,
@@ -46,6 +48,7 @@ def page_of_training(model: TableModel, seed: int = 0) -> dict[str, Any]:
         columns=columns,
         naming=naming,
         importance=importance,
+        names=name_rows(found.source, numbers),
     )
 
 

@@ -83,8 +83,8 @@ TrainedRecord = Annotated[
 Known = Annotated[
     str | None,
     typer.Option(
-        help="True labels of rows that somebody looked up: a column, empty elsewhere; or a file with the column value "
-        "and the row id of --row, or as row the number of the row from 0."
+        help="True labels of rows that somebody looked up: a column, empty elsewhere; or a file, as plr review writes "
+        "it, with the columns value and row, which is the row id of --row, or else the number of the row from 0."
     ),
 ]
 DropEmpty = Annotated[bool, typer.Option("--drop-empty", help="Leave out rows without a candidate.")]

@@ -131,6 +131,7 @@ def training_rows(
     columns: Mapping[str, Sequence[object]] | None = None,
     naming: int = 0,
     importance: Importance | None = None,
+    names: Sequence[int | str] | None = None,
 ) -> dict[str, Any]:
     """Return what the page of a model shows of its training rows, to be saved with the model.
 
@@ -148,6 +149,8 @@ def training_rows(
     naming : int
         How many of these, at the beginning, are names rather than features.
     importance : Importance, optional
+    names : sequence of int or str, optional
+        What each row goes by in a table of known labels: its id, or else its number from 0.
 
     Returns
     -------
@@ -172,8 +175,9 @@ def training_rows(
     )
     page = {"training": rows.to_dict(), "importance": None if importance is None else asdict(importance)}
     if found is not None and rows.several.any():
-        numbers = np.arange(len(S)) if S.kept is None else S.kept
-        queue = ReviewQueue.of(model.review(_REVIEWED, random_state=0), numbers.tolist(), columns)
+        if names is None:
+            names = (np.arange(len(S)) if S.kept is None else S.kept).tolist()
+        queue = ReviewQueue.of(model.review(_REVIEWED, random_state=0), names, columns)
         page["review"] = queue.to_dict()
     return page
 

@@ -22,12 +22,20 @@ from plr.sources.source import Source, TableSource
 from plr.tables.long_table import LongTable, name_rows, row_keys
 from plr.tables.row_reader import read_some_truths
 
-__all__ = ["check_known", "describe_checked", "is_column", "known_labels", "located"]
+__all__ = [
+    "check_known",
+    "check_known_column",
+    "describe_checked",
+    "is_column",
+    "known_labels",
+    "located",
+    "with_checked",
+]
 
 Floats = NDArray[np.float64]
 
-# Which row a line is about, in a file about a table that has no row ids: its number, the first being 0.
-_NUMBER = "row"
+# Which row a line is about: its number, the first being 0, where the table has no row ids.
+_ROW = "row"
 # From so many known labels on, it is remarkable if most are none of the candidates.
 _MANY = 5
 
@@ -45,6 +53,16 @@ def is_column(known: Any, source: Source) -> bool:
     return False
 
 
+def check_known_column(known: Any, source: Source, front: FrontEnd) -> None:
+    """Refuse known labels that are no column of the table, where rows are read in batches."""
+    if not is_column(known, source):
+        raise ParameterError(
+            "{parameter} must be a column of the table where rows are read in batches; join the known labels to the "
+            f"table, or read the rows as one table with {front.option('in_batches', False)}.",
+            parameter="known",
+        )
+
+
 def known_labels(
     known: Any, source: Source, table: pa.Table, kept: NDArray[np.int64] | None, front: FrontEnd
 ) -> pa.Table:
@@ -53,8 +71,8 @@ def known_labels(
     Parameters
     ----------
     known : str, path or frame
-        A column of the table; or a table with the row id (or the number of the row, from 0, as ``row``), ``value`` or
-        ``record``, and perhaps ``answer`` and ``probability``.
+        A column of the table; or a table with the row id (under its own name, or as ``row``; where there are no ids,
+        ``row`` is the number from 0), ``value`` or ``record``, and perhaps ``answer`` and ``probability``.
     source : Source
     table : pyarrow.Table
         All rows of the source.
@@ -107,8 +125,8 @@ def known_labels(
 
 def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64]:
     """Return which row of the source each line of a file of known labels is about."""
-    long, key = isinstance(source, LongTable), getattr(source, "row", _NUMBER)
-    names = given.schema.names
+    names, long = given.schema.names, isinstance(source, LongTable)
+    key = source.row if isinstance(source, LongTable) and (source.row in names or _ROW not in names) else _ROW
     needed = key if key not in names else None if {"value", "record"} & set(names) else "value"
     if needed is not None:
         what = "the row id" if long else "the number of the row, the first being 0"
@@ -121,7 +139,12 @@ def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64
     places = {str(name): place for place, name in enumerate(name_rows(source, np.arange(count)))}
     seen: dict[str, int] = {}
     found = np.empty(given.rows, dtype=np.int64)
-    for line, name in enumerate(row_keys(plain(given.table[key]).to_pylist())):
+    keys = row_keys(plain(given.table[key]).to_pylist())
+    # An id such as 007 is a number where all are, and as it is written where the table has it as a text.
+    written = keys if given.texts is None else row_keys(given.texts[key].to_pylist())
+    for line, name in enumerate(keys):
+        if name not in places:
+            name = written[line]
         if name not in places:
             known = f"{source} has no such row" if long else f"rows are numbered from 0 to {count - 1}"
             problem = f"{key} {name!r} is unknown: {known}; correct it, or remove the line."
@@ -134,6 +157,21 @@ def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64
             continue
         raise DataError(f"{given}, {given.place(line)}: {problem}", row=line, column=key, value=name, source=given.path)
     return found
+
+
+def with_checked(labels: pa.Table | None, checked: NDArray[np.bool_]) -> pa.Table:
+    """Return what is known of some rows, with more rows that somebody looked at, whatever was found."""
+    count = len(checked)
+    columns: dict[str, Any] = {
+        "value": np.full(count, np.nan),
+        "record": np.full(count, ""),
+        "answer": np.full(count, ""),
+    }
+    if labels is not None:
+        columns |= {name: np.array(labels[name].to_pylist()) for name in labels.column_names}
+    silent = np.isnan(columns["value"]) & (columns["record"] == "") & (columns["answer"] == "")
+    columns["answer"] = np.where(checked & silent, CANNOT_TELL, columns["answer"])
+    return pa.table(columns)
 
 
 def check_known(labels: pa.Table, sets: CandidateSets) -> CheckedRows | None:

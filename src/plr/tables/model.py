@@ -38,6 +38,7 @@ from plr.tables.identification_columns import (
     identification_columns,
     identification_fields,
 )
+from plr.tables.known import check_known_column, is_column, known_labels, located, with_checked
 from plr.tables.long_table import LongTable, name_rows, one_line_per_row
 from plr.tables.output import Done, NewColumns, TableOutput, what_is_read
 from plr.tables.roles import named_columns, only_one_role
@@ -398,6 +399,7 @@ class TableModel:
         prior: Columns = None,
         row: Columns = None,
         record: Columns = None,
+        known: Any = None,
         random_state: object = None,
         front: FrontEnd = PYTHON,
     ) -> pa.Table:
@@ -412,17 +414,25 @@ class TableModel:
             training that have not been checked.
         target, prior, row, record : str or sequence of str, optional
             As of `identify`.
+        known : str, path or frame, optional
+            What is known of the rows of ``data``, as of `fit`; rows that somebody looked at are not chosen again, nor
+            are those that the model was fitted with, where the model file has training rows.
         random_state : int, RandomState or None, default=None
         front : FrontEnd
 
         Returns
         -------
         pyarrow.Table
-            One line for each row: ``row``, its id in a long table or else its number from 0; columns that tell what it
-            is; ``candidates``, with probabilities and records, as a text; ``value``, ``record`` and ``answer``, empty,
-            to be filled in; ``chosen`` (``review`` or ``random``) and ``probability``, with which the row was chosen.
+            What `fit` takes as ``known`` once it is filled in. One line for each row: ``row``, its id in a long table,
+            or else its number from 0; columns that tell what it is; ``candidates``, with probabilities and records, as
+            a text; ``value``, ``record`` and ``answer``, empty, to be filled in; ``chosen`` (``review`` or ``random``)
+            and ``probability``, with which the row was chosen.
         """
         if data is None:
+            if known is not None:
+                raise ParameterError(
+                    "{parameter} says what is known of the rows of a table; give the table.", parameter="known"
+                )
             found = self._training_rows()
             assert found.table is not None
             assert found.sets is not None
@@ -434,15 +444,26 @@ class TableModel:
         whole = open_source(data)
         asked = {"target": target, "prior": prior, "row": row, "record": record}
         columns = self._fitted().set_columns(whole, asked, front)
-        source = self.one_line_per_row(whole, columns, front=front)
-        table, numbers = source.sample(_REVIEWED, check_seed(random_state).randint(2**31 - 1))
-        part = table.num_rows / source.rows
-        table, sets, place = take_with_candidates(table, columns, source, numbers, drop_empty=True, front=front)
+        aside = [known] if known is not None and is_column(known, whole) else []
+        source = self.one_line_per_row(whole, columns, aside, front=front)
+        every, numbers = source.sample(_REVIEWED, check_seed(random_state).randint(2**31 - 1))
+        part = every.num_rows / source.rows
+        table, sets, place = take_with_candidates(every, columns, source, numbers, drop_empty=True, front=front)
+        labels = None
+        if known is not None:
+            if source.in_batches:
+                check_known_column(known, source, front)
+            labels = known_labels(known, source, every, sets.kept, front)
         numbers = numbers if sets.kept is None else numbers[sets.kept]
-        reader = RowReader(self, source, columns.names)
-        review = self.regressor.review(n, reader.read(table, place), sets, random_state)
+        reader = RowReader(self, source, [*columns.names, *aside])
+        X = reader.read(table, place)
         reader.tell(front)
-        naming = self._naming(table, {*columns.names, self.truth})
+        checked = self.description.get("checked_rows")
+        if isinstance(checked, list) and self.regressor._row_digests is not None:
+            labels = with_checked(labels, np.isin(SeenRows(self.regressor).find(X, sets), checked))
+        with located(source, place):
+            review = self.regressor.review(n, X, sets, labels, random_state)
+        naming = self._naming(table, {*columns.names, *aside, self.truth})
         return ReviewQueue.of(review, name_rows(source, numbers), naming).scaled(part).to_table()
 
     def _naming(self, table: pa.Table, hidden: Collection[str | None]) -> dict[str, list[Any]]:
