@@ -554,6 +554,16 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         flat = CandidateSets(found.probabilities, sets.offsets)[row].values
         return Review(row, sets[row], flat, found.missing[row], chosen, probability)
 
+    def _identify_without_known(self) -> Identification | None:
+        """Say what the training rows' likeliest candidates would be without checked rows; None where that is not known.
+
+        It takes a fit of its own where false candidates do not depend on the features.
+        """
+        if self._belief is None or self._training is None or self._given is None or self._training.known is None:
+            return None
+        belief = self._recipe(self.learner_).believe_without_known(self._training, self._given, self.start_weights_)
+        return None if belief is None else choose(belief.probabilities, self._given, belief.missing, self.diagnosis_)
+
     def _weigh(self, S: CandidateSets, known: CheckedRows | None = None) -> CandidateSets:
         """Return sets with the learned prior, where there is one, and known labels in place of candidates."""
         weighed = S if self.prior_ is None else self.prior_.weigh(S)

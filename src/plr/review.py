@@ -1,10 +1,12 @@
 """Which rows are most worth checking next.
 
-An answer settles its own row, and teaches what makes candidates believable in all of them. Both are counted in nats of
-log loss that the answer is expected to save. What it teaches is the Fisher information of a conditional logit over the
-row's candidates; what is not yet known about the coefficients costs, over all rows, half the trace of the rows'
-information times the coefficients' covariance (V-optimal design). Rows that repeat one another teach little twice, so
-the choice spreads over the features of candidates by itself; over the features of rows it is spread by sampling.
+An answer teaches what makes candidates believable in all rows, counted in nats of log loss that it is expected to save.
+What it teaches is the Fisher information of a conditional logit over the row's candidates; what is not yet known about
+the coefficients costs, over all rows, half the trace of the rows' information times the coefficients' covariance
+(V-optimal design). Rows that repeat one another teach little twice, so the choice spreads over the features of
+candidates by itself; over the features of rows it is spread by sampling. That an answer also settles its own row counts
+for little, so that it decides where there is nothing to teach: rows chosen because they are hard are unlike the others,
+and what they teach is wrong for these.
 
 Each row gets a probability to be chosen: those that minimise the expected loss, mixed with equal ones for all rows.
 Then as many rows as asked are drawn with exactly these probabilities (systematic sampling, along an order in which
@@ -33,6 +35,8 @@ Booleans = NDArray[np.bool_]
 REVIEW, RANDOM = "review", "random"
 """How a row was chosen: for what its answer teaches, or by equal probabilities."""
 
+# How much it counts that an answer settles its own row.
+_ALONE = 0.01
 # The share of the rows that is drawn by equal probabilities.
 _RANDOM_SHARE = 0.2
 # Of more rows than this, a random sample is looked at.
@@ -147,7 +151,7 @@ def choose_rows(
         alike = _information(part, features[of_pool], [part.softmax(features[of_pool] @ coefficients)])
         information += elsewhere * alike.mean(axis=0)
     shares = _draw_shares(part, probabilities[of_pool], features[of_pool], information, rng)
-    own = _worth_alone(part, S.values[of_pool], np.mean(shares, axis=0))
+    own = _ALONE * _worth_alone(part, S.values[of_pool], np.mean(shares, axis=0))
     rows = _Design(_information(part, features[of_pool], shares), information, len(every) / len(pool))
     equal = np.full(len(pool), n / len(pool))
     best = rows.improve(equal, own, n)

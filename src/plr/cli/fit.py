@@ -23,6 +23,7 @@ from plr.cli.options import (
     Record,
     Row,
     Truth,
+    one_or_several,
     parse_options,
 )
 from plr.errors import DataNotFoundError, ParameterError
@@ -202,7 +203,7 @@ def fit_command(
             intervals=intervals,
             page=page,
             drop_empty=drop_empty,
-            known=known,
+            known=one_or_several(known),
             prior_is=prior_is,
             one_to_one=one_to_one,
             seed=seed,
@@ -220,10 +221,12 @@ def fit_command(
     for line in _in_words(done):
         typer.echo(line)
     if many := done["worth_checking"]:
-        rows = "" if page else f" {data}"
+        before = "".join(f" --known {one}" for one in known or ())
+        rows = "" if page else f" {data}{before}"
+        new = "more.csv" if known else "review.csv"
         typer.echo(
-            f"{many} rows are worth checking next; plr review {out}{rows} -n {many} -o review.csv lists them. "
-            "Fill in the true values, and fit again with --known review.csv."
+            f"{many} rows are worth checking next; plr review {out}{rows} -n {many} -o {new} lists them. "
+            f"Fill in the true values, and fit again with{before} --known {new}."
         )
 
 
@@ -253,6 +256,12 @@ def _checked_in_words(checked: dict[str, Any] | None, prior: dict[str, Any] | No
             parts.append(f"{checked['cannot_tell']} that could not be told")
         taken = ", taken for a random sample" if checked["sampled"] == "random" else ""
         yield f"Checked rows: {checked['rows']}{taken}; {', '.join(parts)}."
+        if changed := checked.get("changed"):
+            yield (
+                f"What they changed: of {changed['rows']} other rows with several candidates, {changed['doubtful']} "
+                f"are in doubt, and {changed['doubtful_without']} would be without them; in "
+                f"{changed['another_candidate']} another candidate is the likeliest."
+            )
     if prior is None:
         if checked is not None:
             yield "They settle their own rows; there is nothing else about candidates to learn from them."

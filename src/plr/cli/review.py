@@ -10,7 +10,16 @@ import typer
 
 from plr._parameters import check_integer
 from plr.cli.common import TERMINAL, check_files, load, warnings_as_notes
-from plr.cli.options import ModelFile, ModuleCode, NewTable, Prior, TrainedRecord, TrainedRow, Trust
+from plr.cli.options import (
+    ModelFile,
+    ModuleCode,
+    NewTable,
+    Prior,
+    TrainedRecord,
+    TrainedRow,
+    Trust,
+    one_or_several,
+)
 from plr.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -37,9 +46,9 @@ def review_command(
     row: TrainedRow = None,
     record: TrainedRecord = None,
     known: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Rows of DATA that were checked before, as of plr fit: a column or a file; they are not asked again.",
+            help="Rows of DATA that were checked before, as of plr fit: a column or files; they are not asked again.",
             show_default="those that the model was fitted with",
         ),
     ] = None,
@@ -68,8 +77,9 @@ def review_command(
         if data is None:
             table = _kept(model, manifest, n)
         else:
-            asked = {"target": target, "prior": prior, "row": row, "record": record, "known": known}
-            table = trained.review(n, data, **asked, random_state=seed, front=TERMINAL)
+            asked = {"target": target, "prior": prior, "row": row, "record": record}
+            known_rows = one_or_several(known)
+            table = trained.review(n, data, **asked, known=known_rows, random_state=seed, front=TERMINAL)
     from plr.sources.source import TableSource
     from plr.tables.output import TableOutput
 

@@ -114,7 +114,7 @@ class FitSummary:
 
     def describe(self) -> dict[str, Any]:
         """Return what a model file says about the table, as plain values."""
-        written = {
+        written: dict[str, Any] = {
             "features": self.features.to_dict(),
             "target": self.roles.target,
             "truth": self.roles.truth[0] if self.roles.truth else None,

@@ -42,6 +42,10 @@ _MANY = 5
 
 def is_column(known: Any, source: Source) -> bool:
     """Whether known labels are a column of the table itself; where they are neither that nor a file, complain."""
+    if isinstance(known, list | tuple):
+        if not known or any(is_column(one, source) for one in known):
+            raise ParameterError("{parameter} is one column of the table, or one or more files.", parameter="known")
+        return False
     if isinstance(known, str) and known in source.schema.names:
         return True
     if isinstance(known, str | os.PathLike) and not Path(known).expanduser().exists():
@@ -70,9 +74,10 @@ def known_labels(
 
     Parameters
     ----------
-    known : str, path or frame
+    known : str, path, frame, or list of paths or frames
         A column of the table; or a table with the row id (under its own name, or as ``row``; where there are no ids,
-        ``row`` is the number from 0), ``value`` or ``record``, and perhaps ``answer`` and ``probability``.
+        ``row`` is the number from 0), ``value`` or ``record``, and perhaps ``answer`` and ``probability``. Of several
+        tables, the last that says something of a row counts.
     source : Source
     table : pyarrow.Table
         All rows of the source.
@@ -80,6 +85,8 @@ def known_labels(
         The rows that have candidates, where not all have.
     front : FrontEnd
     """
+    if isinstance(known, list | tuple):
+        return _combined([known_labels(one, source, table, kept, front) for one in known])
     rows = np.arange(table.num_rows) if kept is None else kept
     if is_column(known, source):
         value = read_some_truths(table, known, source, "known")
@@ -161,17 +168,22 @@ def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64
 
 def with_checked(labels: pa.Table | None, checked: NDArray[np.bool_]) -> pa.Table:
     """Return what is known of some rows, with more rows that somebody looked at, whatever was found."""
-    count = len(checked)
-    columns: dict[str, Any] = {
-        "value": np.full(count, np.nan),
-        "record": np.full(count, ""),
-        "answer": np.full(count, ""),
-    }
-    if labels is not None:
-        columns |= {name: np.array(labels[name].to_pylist()) for name in labels.column_names}
-    silent = np.isnan(columns["value"]) & (columns["record"] == "") & (columns["answer"] == "")
-    columns["answer"] = np.where(checked & silent, CANNOT_TELL, columns["answer"])
-    return pa.table(columns)
+    more = pa.table({"value": np.full(len(checked), np.nan), "answer": np.where(checked, CANNOT_TELL, "")})
+    return more if labels is None else _combined([more, labels])
+
+
+def _combined(several: list[pa.Table]) -> pa.Table:
+    """Return what several tables say about the same rows; the last that says something of a row counts."""
+    count = several[0].num_rows
+    empty: dict[str, Any] = {name: np.full(count, np.nan) for name in ("value", "probability")}
+    empty |= {name: np.full(count, "", dtype=object) for name in ("record", "answer")}
+    merged = empty
+    for table in several:
+        given = {name: np.array(table[name].to_pylist(), empty[name].dtype) for name in table.column_names}
+        columns = {**empty, **given}
+        said = ~np.isnan(columns["value"]) | (columns["record"] != "") | (columns["answer"] != "")
+        merged = {name: np.where(said, columns[name], merged[name]) for name in empty}
+    return pa.table(merged)
 
 
 def check_known(labels: pa.Table, sets: CandidateSets) -> CheckedRows | None:

@@ -20,7 +20,7 @@ from plr.columns.candidates import SetColumns
 from plr.columns.features import Features
 from plr.errors import DataError, NotFittedError, ParameterError, unknown_name
 from plr.front_end import PYTHON, FrontEnd, warn
-from plr.identification import Identification
+from plr.identification import DOUBTFUL, Identification
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
 from plr.review import worth_checking
@@ -183,6 +183,31 @@ class TableModel:
         several = int((found.sets.unique().sizes > 1).sum())
         return worth_checking(depends, 0 if prior is None else prior.checked, several, doubtful)
 
+    def changed_by_checked_rows(self) -> dict[str, int] | None:
+        """Return what the checked rows changed about the other rows of training; None where that is not known.
+
+        Returns
+        -------
+        dict or None
+            Among ``rows``, those with several candidates that nobody looked at: how many are ``doubtful``, how many
+            would be without the checked rows (``doubtful_without``), and in how many ``another_candidate`` is the
+            likeliest.
+        """
+        found, before = self.summary, self._fitted().regressor._identify_without_known()
+        if found is None or found.sets is None or before is None:
+            return None
+        now = self.regressor.identify()
+        others = found.sets.unique().sizes > 1
+        others[found.checked_rows or []] = False
+        chosen = found.sets.offsets[:-1] + now.index
+        another = before.probabilities[chosen] < before.probability * (1.0 - 1e-9)
+        return {
+            "rows": int(others.sum()),
+            "doubtful": int((now.probability < DOUBTFUL)[others].sum()),
+            "doubtful_without": int((before.probability < DOUBTFUL)[others].sum()),
+            "another_candidate": int(another[others].sum()),
+        }
+
     def fit(
         self,
         data: Any,
@@ -237,10 +262,11 @@ class TableModel:
             The column that says which record each candidate is, in the form of the target.
         one_to_one : bool, optional
             Sets the parameter of the regressor: whether no two rows can have the same record as their truth.
-        known : str, path or frame, optional
-            The true labels of rows that somebody looked up: a column of the table, empty elsewhere; or a table with
-            ``value`` and the row id, or as ``row`` the number of the row from 0. It may have ``record``, ``answer`` and
-            ``probability``, as of `PartialLabelRegressor.fit`.
+        known : str, path, frame, or list of paths or frames, optional
+            The true labels of rows that somebody looked up: a column of the table, empty elsewhere; or a table, as
+            `review` returns it, with ``value`` and ``row``, the row id or else its number from 0. Further columns are
+            ``record``, ``answer`` and ``probability``, as of `PartialLabelRegressor.fit`. Of several tables, the last
+            that says something of a row counts.
         drop_empty : bool, default=False
             Leave out rows without a candidate; otherwise they are an error.
         intervals : bool, default=True
@@ -414,7 +440,7 @@ class TableModel:
             training that have not been checked.
         target, prior, row, record : str or sequence of str, optional
             As of `identify`.
-        known : str, path or frame, optional
+        known : str, path, frame, or list of paths or frames, optional
             What is known of the rows of ``data``, as of `fit`; rows that somebody looked at are not chosen again, nor
             are those that the model was fitted with, where the model file has training rows.
         random_state : int, RandomState or None, default=None
