@@ -59,7 +59,7 @@ def planned(cases: Iterable[str], methods: Iterable[str], data: Path | None) -> 
         method = METHODS[name]
         for draw in range(DRAWS if method.checked else 1):
             for case in cases:
-                if method.suits(suited[case]) and not (case in PAPER and method.score == "prior"):
+                if method.suits(suited[case]):
                     for fold in folds_of(case):
                         yield Job(case, name, fold, draw, data, digests[case])
 

@@ -35,8 +35,10 @@ class Method:
         Makes one label a row; None where the sets are given.
     prior : str
         As the regressor's parameter.
-    score : {"prior", "feature", None}
-        How what is known of the candidates is given, if it is.
+    features : bool
+        Whether what is known of the candidates is given.
+    score : bool
+        Whether the score is said to be one: the larger, the more believable.
     checked : int
         How many rows are checked.
     one_to_one : bool
@@ -47,31 +49,33 @@ class Method:
     words: str
     labels: Callable[[Part], Floats] | None = None
     prior: str = "auto"
-    score: str | None = None
+    features: bool = False
+    score: bool = False
     checked: int = 0
     one_to_one: bool = False
     logit: bool = False
 
     def suits(self, part: Part) -> bool:
         """Return whether the table has what the method needs."""
-        scored = "score" in part.S.features
-        if self.score == "prior" or self.logit or self.labels is best_match:
-            return scored
-        return not self.one_to_one or part.S.record is not None
+        needs_score = self.score or self.logit or self.labels is best_match
+        has_records = not self.one_to_one or part.S.record is not None
+        return has_records and ("score" in part.S.features or not needs_score)
 
     def sets(self, part: Part) -> CandidateSets:
         """Return the candidate sets as the method is given them."""
         S = part.S
-        if self.score == "feature":
-            return S
-        prior = S.features["score"] if self.score == "prior" else None
-        return CandidateSets(S.values, S.offsets, prior=prior, record=S.record)
+        return S if self.features or self.score else CandidateSets(S.values, S.offsets, record=S.record)
 
     def fit(self, part: Part, known: Floats | None, seed: int) -> PartialLabelRegressor:
         """Return a fitted model."""
         target: Any = self.sets(part) if self.labels is None else self.labels(part)
         model = PartialLabelRegressor(
-            effort="low", prior=self.prior, one_to_one=self.one_to_one, random_state=seed, n_jobs=1
+            effort="low",
+            prior=self.prior,
+            match_score="score" if self.score else None,
+            one_to_one=self.one_to_one,
+            random_state=seed,
+            n_jobs=1,
         )
         return model.fit(part.X, target, known=known)
 
@@ -111,19 +115,18 @@ METHODS: dict[str, Method] = {
     "true": Method("true labels", true_labels),
     "best": Method("best match", best_match),
     "mean": Method("mean of candidates", mean_of_candidates),
-    "checked-50": Method("50 checked rows", score="feature", checked=50),
-    "score": Method("no checks, score as prior", score="prior"),
+    "checked-50": Method("50 checked rows", features=True, checked=50),
+    "score": Method("no checks, match score", score=True),
     "sets": Method("no checks, sets only"),
-    "checked-20": Method("20 checked rows", score="feature", checked=20),
-    "checked-50-one-to-one": Method("50 checked rows, one-to-one", score="feature", checked=50, one_to_one=True),
-    "score-one-to-one": Method("no checks, score as prior, one-to-one", score="prior", one_to_one=True),
-    "given-score": Method('`prior="given"`, score as prior', score="prior", prior="given"),
+    "checked-20": Method("20 checked rows", features=True, checked=20),
+    "checked-50-one-to-one": Method("50 checked rows, one-to-one", features=True, checked=50, one_to_one=True),
+    "score-one-to-one": Method("no checks, match score, one-to-one", score=True, one_to_one=True),
     "given": Method('`prior="given"`, sets only', prior="given"),
-    "checked-10": Method("10 checked rows", score="feature", checked=10),
-    "checked-100": Method("100 checked rows", score="feature", checked=100),
-    "checked-20-one-to-one": Method("20 checked rows, one-to-one", score="feature", checked=20, one_to_one=True),
-    "checked-10-one-to-one": Method("10 checked rows, one-to-one", score="feature", checked=10, one_to_one=True),
-    "checked-100-one-to-one": Method("100 checked rows, one-to-one", score="feature", checked=100, one_to_one=True),
+    "checked-10": Method("10 checked rows", features=True, checked=10),
+    "checked-100": Method("100 checked rows", features=True, checked=100),
+    "checked-20-one-to-one": Method("20 checked rows, one-to-one", features=True, checked=20, one_to_one=True),
+    "checked-10-one-to-one": Method("10 checked rows, one-to-one", features=True, checked=10, one_to_one=True),
+    "checked-100-one-to-one": Method("100 checked rows, one-to-one", features=True, checked=100, one_to_one=True),
     **{
         f"logit-{count}": Method(f"logit on the score, {count} checked rows", checked=count, logit=True)
         for count in CHECKED

@@ -48,6 +48,7 @@ from plr.priors.learned import (
     LEAST_PROBABILITY,
     Belief,
     LearnedPrior,
+    check_match_score,
     check_one_to_one,
     given_prior,
     share_training_records,
@@ -101,6 +102,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         ``auto`` learns from checked rows (``known``) how much the features of candidates and the given prior count;
         and where false candidates depend on the features, so that agreement with the model proves little, it learns
         how much that counts, and fits the learner to the probabilities that result. ``learned`` does so in any case.
+    match_score : str or None, default=None
+        Name of a feature of the candidates that is a score: numbers of any scale, of which the larger are the more
+        believable, such as the similarity of two names. It then counts before any row is checked, by how far it differs
+        within rows; checked rows teach how much.
     one_to_one : bool, default=False
         Whether no two rows can have the same record as their truth. Needs candidate sets with ``record``; rows of one
         call to ``identify`` are decided together, and records that rows of training hold count against new rows.
@@ -189,6 +194,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         loss: object = "squared",
         start: object = "auto",
         prior: str = "auto",
+        match_score: str | None = None,
         one_to_one: bool = False,
         effort: str | None = None,
         cv: object = 5,
@@ -201,6 +207,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.loss = loss
         self.start = start
         self.prior = prior
+        self.match_score = match_score
         self.one_to_one = one_to_one
         self.effort = effort
         self.cv = cv
@@ -261,13 +268,15 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
         checked = read_known(known, S)
+        check_match_score(S, self.match_score)
         if self.one_to_one:
             check_one_to_one(S, checked)
-        if self.prior == "learned" and S.prior is None and not teaching_rows(S, checked).any():
+        says_something = S.prior is not None or self.match_score is not None or teaching_rows(S, checked).any()
+        if self.prior == "learned" and not says_something:
             raise ParameterError(
                 "{parameter}='learned' has nothing to learn from: there are no rows of several candidates of which the "
-                "true one is known, and no prior. Give the true labels of some rows as known (NaN elsewhere), "
-                "candidate sets with a prior, or {parameter}='auto'.",
+                "true one is known, and neither a prior nor a match_score. Give the true labels of some rows as known "
+                "(NaN elsewhere), candidate sets with a prior, or {parameter}='auto'.",
                 parameter="prior",
                 value=self.prior,
             )
@@ -342,7 +351,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self._training, self._given = replace(kept, callback=None, preprocessing=None), S
         if belief is not None:
             self._belief = belief
-            self._identified = self._settle(choose(belief.probabilities, S, belief.missing, diagnosis), S, checked)
+            found = choose(belief.probabilities, S, belief.missing, diagnosis)
+            self._identified = found if checked is None else self._settle(found, S, checked)
         return self
 
     def _take_parts(
@@ -470,7 +480,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 shares, _ = share_training_records(given, found.probabilities, task.known, task.sample_weight)
                 again = choose(shares * (1.0 - found.missing)[given.row_index], given, found.missing)
                 found = replace(again, caution=found.caution)
-            self._identified = self._settle(found, given, task.known)
+            self._identified = found if task.known is None else self._settle(found, given, task.known)
         return self._identified
 
     def review(
@@ -570,10 +580,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         return weighed if known is None else known.settle(weighed)
 
     @staticmethod
-    def _settle(found: Identification, S: CandidateSets, known: CheckedRows | None) -> Identification:
+    def _settle(found: Identification, S: CandidateSets, known: CheckedRows) -> Identification:
         """Return an identification that is certain about checked rows."""
-        if known is None:
-            return found
         probabilities, missing = known.settle_probabilities(S, found.probabilities, found.missing)
         certain = choose(probabilities, S, missing)
         # Among equals, the choices of all other rows stay as they are.
@@ -682,7 +690,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         return float(np.average(self.noise_.log_likelihood(prediction, self._weigh(S), relative), weights=weight))
 
     def _recipe(self, learner: Learner) -> Recipe:
-        return Recipe(learner, self.start, self.cv, self.prior, self.one_to_one)
+        return Recipe(learner, self.start, self.cv, self.prior, self.match_score, self.one_to_one)
 
     def _resolve(self, validated: bool = False) -> tuple[Learner, Weighting, Loss]:
         return resolve_parts(self.learner, self.weighting, self.loss, self.effort, self.cv, validated)

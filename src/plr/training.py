@@ -72,6 +72,8 @@ class Recipe:
         As the regressor's parameters.
     cv : object
         The folds.
+    match_score : str or None
+        The feature of candidates that is a score.
     one_to_one : bool
         Whether no two rows have the same record as their truth.
     """
@@ -80,6 +82,7 @@ class Recipe:
     start: Any
     cv: object
     prior: str = "given"
+    match_score: str | None = None
     one_to_one: bool = False
 
     def train(self, task: Task) -> Trained:
@@ -89,7 +92,9 @@ class Recipe:
         dependence = self._look_for_dependence(task, given, weights)
         learned = None
         if self.prior != "given":
-            learned = learn_coefficients(given, task.known, weights, dependence or Dependence(0.0))
+            learned = learn_coefficients(
+                given, task.known, weights, dependence or Dependence(0.0), self.match_score
+            )
             if learned is not None:
                 task = replace(task, S=task.S.with_prior(learned.weigh(given).prior_or_uniform)).prepared()
         start = choose_start(self.start, task.rule.weighting, self.learner, len(task.S))
@@ -139,7 +144,9 @@ class Recipe:
         dependence = explain(dependence, S, task.S, target, first, smoother, weights)
         if not dependence.found and self.prior != "learned":
             return dependence, None
-        belief = learn_belief(S, target, features, smoother, dependence, weights, task.known, self.one_to_one)
+        belief = learn_belief(
+            S, target, features, smoother, dependence, weights, task.known, self.match_score, self.one_to_one
+        )
         return dependence, belief
 
     def believe_without_known(self, task: Task, S: CandidateSets, first: Floats | None) -> Belief | None:

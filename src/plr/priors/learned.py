@@ -6,7 +6,7 @@ The probability that candidate j of a row is the true one is taken to be proport
 
 with p the density of the truth around what the other rows predict, and q that of false candidates. Coefficients and
 exponent are learned from the checked rows, shrunk towards what is known without any: the given prior with coefficient
-1, everything else with 0.
+1, a match score with 2 per standard deviation within rows, everything else with 0.
 
 Where false candidates have nothing to do with the features, the coefficients make the prior that learners go by, and p
 and q are theirs. Where they depend on the features, a candidate near the prediction may well be a false one; q then is
@@ -46,6 +46,7 @@ __all__ = [
     "LearnedPrior",
     "MissingTruth",
     "RowFeatures",
+    "check_match_score",
     "check_one_to_one",
     "given_prior",
     "learn_belief",
@@ -67,8 +68,11 @@ _PENALTIES = {
     "prior": (0.1, 1.0, 10.0),
     "exponent": (4.0, 16.0),
 }
-# What the exponent is shrunk towards, and what it is without checked rows where there is a prior.
+# What the exponent is shrunk towards, and what it is without checked rows where there is a prior or a match score.
 _EXPONENT = 0.5
+# How much a match score counts before rows are checked, per standard deviation within rows: where false candidates
+# depend on the features; and where they do not, so that learners find the truth by its value.
+_SCORE, _SCORE_BESIDE_VALUE = 2.0, 0.5
 _ROUNDS = 3
 # Log ratios below this are not described.
 _WORTH_SAYING = 0.1
@@ -380,11 +384,16 @@ def share_training_records(
 
 
 def learn_coefficients(
-    S: CandidateSets, checked: CheckedRows | None, weights: Floats, dependence: Dependence
+    S: CandidateSets,
+    checked: CheckedRows | None,
+    weights: Floats,
+    dependence: Dependence,
+    match_score: str | None = None,
 ) -> LearnedPrior | None:
     """Learn a prior from the users' own columns and checked rows alone; None where there is nothing to learn.
 
-    The place of a value in its set does not count here: how likely a value is, is what the learner finds out.
+    The place of a value in its set does not count here: how likely a value is, is what the learner finds out. Without
+    checked rows, the match score and the given prior count as they are shrunk towards.
 
     Parameters
     ----------
@@ -393,19 +402,31 @@ def learn_coefficients(
     weights : ndarray of shape (n,)
         How much each row counts, 1 on average.
     dependence : Dependence
+    match_score : str, optional
+        The feature that is a score.
     """
-    if checked is None or not teaching_rows(S, checked, weights).any():
+    found = teaching_rows(S, checked, weights)
+    if not found.any() and match_score is None:
         return None
     columns = CandidateColumns.learn(S, weights, with_values=False)
     if not len(columns.scales):
         return None
-    found = teaching_rows(S, checked, weights)
+    centre = _centre(columns, match_score, _SCORE_BESIDE_VALUE)
+    if checked is None or not found.any():
+        return LearnedPrior(columns, centre, 0, dependence)
     part, chosen = Alternatives(S.offsets).take(found)
-    centre = np.array([float(group == "prior") for group in columns.groups])
     coefficients = fit_logit(
         part, columns.matrix(S)[chosen], checked.true[chosen], columns.groups, centre, _PENALTIES, weights[found]
     )
     return LearnedPrior(columns, coefficients, int(found.sum()), dependence)
+
+
+def _centre(columns: CandidateColumns, match_score: str | None, score: float) -> Floats:
+    """Return what coefficients are shrunk towards."""
+    by_name = {"log prior": 1.0} if columns.with_prior else {}
+    if match_score is not None:
+        by_name[match_score] = score
+    return np.array([by_name.get(name, 0.0) for name in columns.names])
 
 
 def teaching_rows(S: CandidateSets, checked: CheckedRows | None, weights: Floats | None = None) -> Booleans:
@@ -424,6 +445,7 @@ def learn_belief(
     dependence: Dependence,
     weights: Floats,
     checked: CheckedRows | None = None,
+    match_score: str | None = None,
     unique_records: bool = False,
 ) -> Belief:
     """Learn what to believe about candidates whose false ones depend on the features.
@@ -440,6 +462,8 @@ def learn_belief(
     weights : ndarray of shape (n,)
         How much each row counts, 1 on average.
     checked : CheckedRows, optional
+    match_score : str, optional
+        The feature that is a score.
     unique_records : bool
         Whether no two rows have the same record as their truth.
     """
@@ -465,22 +489,27 @@ def learn_belief(
         return fit_logit(part, matrix[chosen], checked.true[chosen], groups, centre, _PENALTIES, weights[found])
 
     ratio, noise, exponent = np.zeros(len(values)), spread, 0.0
-    coefficients = is_prior * _FIRST_POWER
+    centre = _centre(columns, match_score, _SCORE)
+    coefficients = np.where(is_prior, _FIRST_POWER, centre)
     if found.any():
-        coefficients = learn(matrix, columns.groups, is_prior.astype(float))
-    for _ in range(_ROUNDS):
+        coefficients = learn(matrix, columns.groups, centre)
+    for number in range(_ROUNDS):
         shares = weigh(matrix @ coefficients + exponent * ratio)
-        away = values - smoother.out_of_fold(given.expected(shares))[rows]
+        # Trees are slower, and the first labels far from the last.
+        predict = smoother.out_of_fold_with_trees if number else smoother.out_of_fold
+        away = values - predict(given.expected(shares))[rows]
         noise = student_scale(away, shares * weights[rows])
         ratio = t.logpdf(away, FREEDOM, scale=noise) - log_q
         if found.any():
             learned = learn(
-                np.column_stack([matrix, ratio]), (*columns.groups, "exponent"), np.append(is_prior, _EXPONENT)
+                np.column_stack([matrix, ratio]), (*columns.groups, "exponent"), np.append(centre, _EXPONENT)
             )
             coefficients, exponent = learned[:-1], max(float(learned[-1]), 0.0)
-        elif columns.with_prior:
+        elif columns.with_prior or match_score is not None:
             exponent = _EXPONENT
-            coefficients = is_prior * _likeliest_power(sets, matrix[:, is_prior][:, 0], ratio, weights)
+            if columns.with_prior:
+                power = _likeliest_power(sets, matrix[:, is_prior][:, 0], ratio, weights)
+                coefficients = np.where(is_prior, power, centre)
     utility = matrix @ coefficients + exponent * ratio
     total, shares = sets.log_sum_exp(utility + possible), weigh(utility)
     unit = float(target.scale)
@@ -588,6 +617,24 @@ def unlearned_prior(S: CandidateSets) -> LearnedPrior:
     """Return a prior for the features that candidates have, of which nothing has been learned yet."""
     columns = CandidateColumns.learn(S, np.ones(len(S)), with_values=False)
     return LearnedPrior(columns, np.zeros(len(columns.scales)), 0, Dependence(0.0))
+
+
+def check_match_score(S: CandidateSets, name: str | None) -> None:
+    """Refuse a match score that is no feature of the candidates, or not a number."""
+    if name is None:
+        return
+    held = ", ".join(map(repr, S.features)) or "none"
+    if name not in S.features:
+        raise ParameterError(
+            f"{{parameter}} {name!r} is none of the features of the candidates ({held}); give it as one of the "
+            f"features of the candidate sets.",
+            parameter="match_score",
+            value=name,
+        )
+    if S.features[name].dtype.kind != "f":
+        raise ParameterError(
+            f"{{parameter}} must be a feature of numbers, and {name!r} holds texts.", parameter="match_score", value=name
+        )
 
 
 def check_one_to_one(S: CandidateSets, checked: CheckedRows | None) -> None:

@@ -1,6 +1,6 @@
-"""A quick smooth function of the features, with predictions that were made without each row's fold.
+"""Quick functions of the features, with predictions that were made without each row's fold.
 
-Kernel ridge regression on a few hundred landmark rows. What depends on the features alone is computed once, so that
+Kernel ridge regression on a few hundred landmark rows, and boosted trees where a better prediction is worth it. What depends on the features alone is computed once, so that
 labels can be replaced several times at little cost. Width and ridge are chosen on some thousand rows, and everything
 else is computed in blocks, so that a million rows need a matrix of a million by fifty and no more.
 """
@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plr._fields import MATRIX, require
 from plr.preprocessing.scaling import Affine
+
+if TYPE_CHECKING:
+    import lightgbm
 
 __all__ = ["KernelSmoother", "SmoothFunction"]
 
@@ -30,6 +34,20 @@ _BLOCK = 2_000_000
 # In units of the inverse of twice the number of features.
 _WIDTHS = (0.25, 1.0, 4.0)
 _RIDGES = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+_TREES = 60
+_TREE_PARAMETERS = {
+    "objective": "regression",
+    "learning_rate": 0.1,
+    "num_leaves": 15,
+    "min_data_in_leaf": 10,
+    "feature_fraction": 0.7,
+    "bagging_fraction": 0.8,
+    "bagging_freq": 1,
+    "num_threads": 1,
+    "verbosity": -1,
+}
+# Rows that trees are fitted to, for each fold.
+_MOST_ROWS_OF_TREES = 20_000
 
 
 @dataclass(frozen=True)
@@ -83,7 +101,7 @@ class KernelSmoother:
     def __init__(
         self, X: Floats, folds: Sequence[NDArray[np.int64]], seed: int = 0, weights: Floats | None = None
     ) -> None:
-        self._X, self._folds = X, folds
+        self._X, self._folds, self._seed = X, folds, seed
         self._weights = np.ones(len(X)) if weights is None else weights
         counted = np.random.default_rng(seed).permutation(np.flatnonzero(self._weights))
         count = int(np.clip(_MOST_ENTRIES // max(len(counted), 1), _FEWEST_LANDMARKS, _LANDMARKS))
@@ -107,6 +125,30 @@ class KernelSmoother:
             left[np.diag_indices_from(left)] += ridge
             predicted[fold] = part @ np.linalg.solve(left, moment - part.T @ away[fold]) + mean
         return predicted
+
+    def out_of_fold_with_trees(self, labels: Floats) -> Floats:
+        """Return the same, mixed with what boosted trees predict, in the proportion that comes nearest to the labels.
+
+        Trees find the few features that matter, and jumps.
+        """
+        smooth, trees = self.out_of_fold(labels), np.empty(len(labels))
+        for fold in self._folds:
+            trees[fold] = self._fit_trees(labels, fold).predict(self._X[fold])
+        away, weights = trees - smooth, self._weights
+        size = float(weights @ away**2)
+        share = float(weights @ (away * (labels - smooth))) / size if size > 0.0 else 0.0
+        return smooth + min(max(share, 0.0), 1.0) * away
+
+    def _fit_trees(self, labels: Floats, without: NDArray[np.int64]) -> lightgbm.Booster:
+        import lightgbm
+
+        others = self._weights.copy()
+        others[without] = 0.0
+        rows = np.flatnonzero(others)
+        if len(rows) > _MOST_ROWS_OF_TREES:
+            rows = np.sort(np.random.default_rng(self._seed).permutation(rows)[:_MOST_ROWS_OF_TREES])
+        rows_of_trees = lightgbm.Dataset(self._X[rows], labels[rows], weight=others[rows])
+        return lightgbm.train({**_TREE_PARAMETERS, "seed": self._seed % 2**31}, rows_of_trees, _TREES)
 
     def fit(self, labels: Floats) -> SmoothFunction:
         """Return the function fitted to all rows."""
