@@ -157,6 +157,35 @@ def test_review_of_other_rows_and_of_a_pickled_model(problem, model):
         model.review(0)
 
 
+def test_rows_that_are_known_are_not_chosen_again(problem, model):
+    X, S, truth = problem
+    known = np.where(np.arange(len(S)) < 60, truth, np.nan)
+    review = model.review(80, X, S, known=known, random_state=0)
+    assert (review.row >= 60).all()
+    assert len(review) == (S.sizes[60:] > 1).sum()
+    with pytest.raises(errors.ParameterError, match="known says what is known of the rows given"):
+        model.review(4, known=known)
+
+
+def test_rows_learned_from_elsewhere_count():
+    # Of two features, one is rare; learning from others like these leaves more to learn about the rare one.
+    common = np.arange(600) % 10 > 0
+    features = np.zeros((1200, 2))
+    features[1::2, 0], features[1::2, 1] = common, ~common
+    sets = CandidateSets(np.tile([0.0, 1.0], 600), 2 * np.arange(601))
+    nobody = np.zeros(600, dtype=bool)
+
+    def share_of_rare(elsewhere):
+        rng = np.random.default_rng(0)
+        shares = np.full(1200, 0.5)
+        rows, how, _ = choose_rows(
+            100, sets, shares, ~nobody, features, np.zeros(2), np.ones(2), nobody, None, rng, elsewhere
+        )
+        return (~common)[rows[how == REVIEW]].mean()
+
+    assert share_of_rare(500) > share_of_rare(0) + 0.2
+
+
 def test_what_was_found_goes_back_to_fit(problem, model):
     X, S, truth = problem
     review = model.review(10, random_state=0)
