@@ -99,6 +99,7 @@ def test_what_checked_rows_have_taught_is_not_asked_again():
         ((True, 0, 500, 0), 50),
         ((True, 45, 500, 0), 20),
         ((True, 5, 12, 0), 7),
+        ((True, 100, 500, 0), 0),
         ((False, 0, 500, 300), 20),
         ((False, 0, 500, 20), 0),
     ],

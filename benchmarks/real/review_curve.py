@@ -268,7 +268,7 @@ def draw_picture(found: Sequence[Curves]) -> bytes:
     across = min(len(found), 5)
     down = -(-len(found) // across)
     # The same picture from the same figures.
-    with mpl.rc_context({"svg.hashsalt": "plr", "font.size": 9}):
+    with mpl.rc_context({"svg.hashsalt": "plr", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(2.6 * across, 2.4 * down), layout="constrained")
         axes = figure.subplots(down, across, squeeze=False)
         checked = np.arange(STEP, MOST + 1, STEP)

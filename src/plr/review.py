@@ -47,8 +47,9 @@ _STEPS = 10
 # Coefficients are drawn so many times, each on both sides of those learned.
 _DRAWS = 8
 _LEAST = float(np.finfo(float).tiny)
-# After so many checked rows, more teach little about what makes candidates believable; at a time, check at least these.
-_ENOUGH, _AT_A_TIME = 50, 20
+# So many checked rows teach most of what makes candidates believable, and after so many, more teach little; at a time,
+# check at least these.
+_MOST_LEARNED, _ENOUGH, _AT_A_TIME = 50, 100, 20
 # Where false candidates do not depend on the features, rows are worth checking if more than this share is in doubt.
 _MANY_IN_DOUBT = 0.1
 
@@ -176,7 +177,8 @@ def worth_checking(depends: bool, checked: int, several: int, doubtful: int) -> 
         Rows that have been checked, that have several candidates, and that are in doubt.
     """
     if depends:
-        return min(max(_ENOUGH - checked, _AT_A_TIME), max(several - checked, 0))
+        wanted = max(_MOST_LEARNED - checked, _AT_A_TIME) if checked < _ENOUGH else 0
+        return min(wanted, max(several - checked, 0))
     return min(_AT_A_TIME, doubtful) if doubtful > _MANY_IN_DOUBT * several else 0
 
 
