@@ -11,7 +11,7 @@ from plr.review import RANDOM, REVIEW, choose_rows, worth_checking
 ROWS = 60
 
 
-def choose(n=8, seed=0, *, rows=ROWS, open_rows=None, checked=None, telling=None, position=None):
+def choose(n=8, seed=0, *, rows=ROWS, open_rows=None, checked=None, telling=None, position=None, elsewhere=10):
     """Choose among rows of two candidates, one feature of which differs only where it is ``telling``."""
     sets = CandidateSets(np.tile([0.0, 1.0], rows), 2 * np.arange(rows + 1))
     difference = np.zeros(rows) if telling is None else telling.astype(float)
@@ -27,6 +27,7 @@ def choose(n=8, seed=0, *, rows=ROWS, open_rows=None, checked=None, telling=None
         ~everything if checked is None else checked,
         np.arange(rows, dtype=float)[:, None] if position is None else position,
         np.random.default_rng(seed),
+        elsewhere,
     )
 
 
@@ -40,6 +41,14 @@ def test_rows_that_teach_are_chosen_and_some_at_random():
     assert TELLING[rows[how == REVIEW]].mean() > 0.7
     assert 0.15 < (how == RANDOM).mean() < 0.25
     assert abs(TELLING[rows[how == RANDOM]].mean() - 0.25) < 0.1
+
+
+def test_the_first_ten_are_random():
+    for elsewhere, rows, least, most in ((0, 8, 1.0, 1.0), (0, 20, 0.4, 0.7), (4, 8, 0.6, 0.9), (10, 50, 0.1, 0.3)):
+        how = np.concatenate(
+            [choose(n=rows, seed=seed, rows=300, telling=TELLING, elsewhere=elsewhere)[1] for seed in range(20)]
+        )
+        assert least <= (how == RANDOM).mean() <= most
 
 
 def test_inverse_probabilities_give_unbiased_totals():

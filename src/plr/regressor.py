@@ -490,8 +490,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
         Those whose answer would change most: it settles the row itself, and where candidates have features, or false
         ones depend on the features of rows, it teaches what makes a candidate believable in all rows. The choice is
-        spread over the features of rows, and about a fifth of it is a random sample. Give what was found to ``fit`` as
-        ``known``, with the probability of each row, and ask again.
+        spread over the features of rows, and about a fifth of it is a random sample, the first ten rows at least. Give
+        what was found to ``fit`` as ``known``, with the probability of each row, and ask again.
 
         Parameters
         ----------

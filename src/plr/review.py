@@ -37,8 +37,9 @@ REVIEW, RANDOM = "review", "random"
 
 # How much it counts that an answer settles its own row.
 _ALONE = 0.01
-# The share of the rows that is drawn by equal probabilities.
-_RANDOM_SHARE = 0.2
+# The share of the rows that is drawn by equal probabilities, and how many are, all in all, before any other: as long as
+# nothing has been learned, what rows would teach is not known either.
+_RANDOM_SHARE, _FIRST = 0.2, 10
 # Of more rows than this, a random sample is looked at.
 _MOST_ROWS = 20_000
 # Entries of all rows' matrices of information; with many features, fewer rows are looked at.
@@ -156,11 +157,12 @@ def choose_rows(
     rows = _Design(_information(part, features[of_pool], shares), information, len(every) / len(pool))
     equal = np.full(len(pool), n / len(pool))
     best = rows.improve(equal, own, n)
-    inclusion = np.minimum((1.0 - _RANDOM_SHARE) * best + _RANDOM_SHARE * equal, 1.0)
+    by_equal = min(max(_RANDOM_SHARE, (_FIRST - int(checked.sum()) - elsewhere) / n), 1.0)
+    inclusion = np.minimum((1.0 - by_equal) * best + by_equal * equal, 1.0)
     order = np.arange(len(pool)) if position is None else _neighbouring(position[pool])
     drawn = order[_systematic(inclusion[order], n, rng)]
     # Of a row's probability this part is by equal ones.
-    by_chance = rng.random(n) < _RANDOM_SHARE * equal[drawn] / inclusion[drawn]
+    by_chance = rng.random(n) < by_equal * equal[drawn] / inclusion[drawn]
     shuffled = rng.permutation(n)
     probability = inclusion[drawn] * len(pool) / len(every)
     return pool[drawn][shuffled], np.where(by_chance, RANDOM, REVIEW)[shuffled], probability[shuffled]
