@@ -257,10 +257,11 @@ def _checked_in_words(checked: dict[str, Any] | None, prior: dict[str, Any] | No
         taken = ", taken for a random sample" if checked["sampled"] == "random" else ""
         yield f"Checked rows: {checked['rows']}{taken}; {', '.join(parts)}."
         if changed := checked.get("changed"):
+            another = changed["another_candidate"]
             yield (
                 f"What they changed: of {changed['rows']} other rows with several candidates, {changed['doubtful']} "
-                f"are in doubt, and {changed['doubtful_without']} would be without them; in "
-                f"{changed['another_candidate']} another candidate is the likeliest."
+                f"are in doubt; without the checked rows, {changed['doubtful_without']} would be"
+                f"{f', and in {another} another candidate the likeliest' if another else ''}."
             )
     if prior is None:
         if checked is not None:
