@@ -20,7 +20,7 @@ from plr.cli.options import (
     Trust,
     one_or_several,
 )
-from plr.errors import ParameterError
+from plr.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,6 +80,8 @@ def review_command(
             asked = {"target": target, "prior": prior, "row": row, "record": record}
             known_rows = one_or_several(known)
             table = trained.review(n, data, **asked, known=known_rows, random_state=seed, front=TERMINAL)
+    if not table.num_rows:
+        raise DataError("There is no row left to check: all that have several candidates were looked at.")
     from plr.sources.source import TableSource
     from plr.tables.output import TableOutput
 
