@@ -304,7 +304,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("results/real"), help="folder to write into")
     asked = parser.parse_args(arguments)
     names = [*asked.kinds, *(name for name in tables_in(asked.data) if not name.endswith(OWN))]
-    jobs = [Job(name, choice, draw, asked.data) for draw in range(asked.draws) for name in names for choice in CHOICES]
+    jobs = [
+        Job(name, choice, draw, None if name in KINDS else asked.data)
+        for draw in range(asked.draws)
+        for name in names
+        for choice in CHOICES
+    ]
     run_jobs(jobs, measure, asked.store, workers=asked.jobs)
     lines = {line["key"]: line for line in read_lines(asked.store)}
     revisions = sorted({lines[job.key]["revision"] for job in jobs})
