@@ -47,7 +47,7 @@ _MOST_ENTRIES = 20_000_000
 _STEPS = 10
 # Coefficients are drawn so many times, each on both sides of those learned.
 _DRAWS = 8
-_LEAST = float(np.finfo(float).tiny)
+_LEAST, _ROUNDING, _FARTHEST = float(np.finfo(float).tiny), 1e-10, 100.0
 # So many checked rows teach most of what makes candidates believable, and after so many, more teach little; at a time,
 # check at least these.
 _MOST_LEARNED, _ENOUGH, _AT_A_TIME = 50, 100, 20
@@ -145,6 +145,8 @@ def choose_rows(
     if n == 0:
         return pool[:0], np.empty(0, dtype=str), np.empty(0)
     sets = Alternatives(S.offsets)
+    # What is the same for all candidates of a row says nothing; beyond some distance, all is certain.
+    features = np.clip(features - (sets.sum(features) / sets.sizes[:, None])[sets.rows], -_FARTHEST, _FARTHEST)
     known, of_known = sets.take(checked)
     learned = features[of_known]
     information = np.diag(precision) + _information(known, learned, [known.softmax(learned @ coefficients)]).sum(axis=0)
@@ -189,8 +191,10 @@ def _draw_shares(
 ) -> list[Floats]:
     """Return shares of the candidates under coefficients that are drawn around those learned, as sure as they are."""
     utility = np.log(np.maximum(probabilities, _LEAST))
-    root = np.linalg.cholesky(np.linalg.inv(information))
-    moved = features @ root @ rng.standard_normal((len(root), _DRAWS))
+    # A square root of the inverse; in units of each coefficient, so that rounding does not matter.
+    unit = np.sqrt(np.diag(information))
+    root = np.linalg.cholesky(information / np.outer(unit, unit) + _ROUNDING * np.eye(len(unit)))
+    moved = features / unit @ np.linalg.solve(root.T, rng.standard_normal((len(root), _DRAWS)))
     return [sets.softmax(utility + sign * move) for move in moved.T for sign in (1.0, -1.0)]
 
 
