@@ -38,7 +38,7 @@ from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 from plr.review import choose_rows
 
-STEP, MOST, ROWS = 10, 100, 300
+STEP, MOST, ROWS, DRAWS = 10, 100, 300, 30
 CHOICES = ("review", "random")
 KINDS = {
     "sources": "eight sources, five of them rare, of which one is always preferred to another",
@@ -211,7 +211,7 @@ def make_sheet(found: Sequence[Curves], draws: int) -> Sheet:
     made_up, real = (
         [curves for curves in found if (curves.name in KINDS) == is_made_up] for is_made_up in (True, False)
     )
-    checked = [10, 20, 50, 100]
+    checked, every = [10, 20, 50, 100], draws >= DRAWS
     sheet = Sheet(
         "What checked rows buy, chosen by the review and at random",
         [
@@ -231,10 +231,14 @@ def make_sheet(found: Sequence[Curves], draws: int) -> Sheet:
                 sheet.rows.append((curves.name, choice, count, float(loss), float(error)))
     if made_up:
         words = "area by the review over that at random, made-up tables"
-        sheet.bars.append(Bar(f"{words}, geometric mean", _geometric([curves.ratio for curves in made_up]), 0.8))
-        sheet.bars.append(Bar(f"{words}, worst", max(curves.ratio for curves in made_up), 0.8))
+        sheet.bars.append(
+            Bar(f"{words}, geometric mean", _geometric([curves.ratio for curves in made_up]), 0.8, complete=every)
+        )
+        sheet.bars.append(Bar(f"{words}, worst", max(curves.ratio for curves in made_up), 0.8, complete=every))
     if real:
-        sheet.bars.append(Bar("the same, real tables, worst", max(curves.ratio for curves in real), 1.0))
+        sheet.bars.append(
+            Bar("the same, real tables, worst", max(curves.ratio for curves in real), 1.0, complete=every)
+        )
     areas = []
     for curves in found:
         review, random, floor = (values.mean() for values in curves.areas)
@@ -297,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with NAME.rows.csv and NAME.pairs.csv")
-    parser.add_argument("--draws", type=int, default=30)
+    parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS), help="made-up tables")
     parser.add_argument("--store", type=Path, default=Path("runs/review"), help="folder of what was measured")
