@@ -11,7 +11,7 @@ from plr.review import RANDOM, REVIEW, choose_rows, worth_checking
 ROWS = 60
 
 
-def choose(n=8, seed=0, *, rows=ROWS, open_rows=None, checked=None, telling=None, position=None):
+def choose(n=8, seed=0, *, rows=ROWS, open_rows=None, checked=None, telling=None, position=None, elsewhere=10):
     """Choose among rows of two candidates, one feature of which differs only where it is ``telling``."""
     sets = CandidateSets(np.tile([0.0, 1.0], rows), 2 * np.arange(rows + 1))
     difference = np.zeros(rows) if telling is None else telling.astype(float)
@@ -27,6 +27,7 @@ def choose(n=8, seed=0, *, rows=ROWS, open_rows=None, checked=None, telling=None
         ~everything if checked is None else checked,
         np.arange(rows, dtype=float)[:, None] if position is None else position,
         np.random.default_rng(seed),
+        elsewhere,
     )
 
 
@@ -40,6 +41,14 @@ def test_rows_that_teach_are_chosen_and_some_at_random():
     assert TELLING[rows[how == REVIEW]].mean() > 0.7
     assert 0.15 < (how == RANDOM).mean() < 0.25
     assert abs(TELLING[rows[how == RANDOM]].mean() - 0.25) < 0.1
+
+
+def test_the_first_ten_are_random():
+    for elsewhere, rows, least, most in ((0, 8, 1.0, 1.0), (0, 20, 0.4, 0.7), (4, 8, 0.6, 0.9), (10, 50, 0.1, 0.3)):
+        how = np.concatenate(
+            [choose(n=rows, seed=seed, rows=300, telling=TELLING, elsewhere=elsewhere)[1] for seed in range(20)]
+        )
+        assert least <= (how == RANDOM).mean() <= most
 
 
 def test_inverse_probabilities_give_unbiased_totals():
@@ -99,6 +108,7 @@ def test_what_checked_rows_have_taught_is_not_asked_again():
         ((True, 0, 500, 0), 50),
         ((True, 45, 500, 0), 20),
         ((True, 5, 12, 0), 7),
+        ((True, 100, 500, 0), 0),
         ((False, 0, 500, 300), 20),
         ((False, 0, 500, 20), 0),
     ],
@@ -155,6 +165,35 @@ def test_review_of_other_rows_and_of_a_pickled_model(problem, model):
         loaded.review(4)
     with pytest.raises(errors.ParameterError, match="at least 1"):
         model.review(0)
+
+
+def test_rows_that_are_known_are_not_chosen_again(problem, model):
+    X, S, truth = problem
+    known = np.where(np.arange(len(S)) < 60, truth, np.nan)
+    review = model.review(80, X, S, known=known, random_state=0)
+    assert (review.row >= 60).all()
+    assert len(review) == (S.sizes[60:] > 1).sum()
+    with pytest.raises(errors.ParameterError, match="known says what is known of the rows given"):
+        model.review(4, known=known)
+
+
+def test_rows_learned_from_elsewhere_count():
+    # Of two features, one is rare; learning from others like these leaves more to learn about the rare one.
+    common = np.arange(600) % 10 > 0
+    features = np.zeros((1200, 2))
+    features[1::2, 0], features[1::2, 1] = common, ~common
+    sets = CandidateSets(np.tile([0.0, 1.0], 600), 2 * np.arange(601))
+    nobody = np.zeros(600, dtype=bool)
+
+    def share_of_rare(elsewhere):
+        rng = np.random.default_rng(0)
+        shares = np.full(1200, 0.5)
+        rows, how, _ = choose_rows(
+            100, sets, shares, ~nobody, features, np.zeros(2), np.ones(2), nobody, None, rng, elsewhere
+        )
+        return (~common)[rows[how == REVIEW]].mean()
+
+    assert share_of_rare(500) > share_of_rare(0) + 0.2
 
 
 def test_what_was_found_goes_back_to_fit(problem, model):

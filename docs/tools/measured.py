@@ -193,6 +193,30 @@ def boosting_setting() -> str:
     return f"{measured['rows']:,} rows, {measured['columns']} columns and {measured['candidates']} candidates a row"
 
 
+def review_curves() -> str:
+    """Return the picture of what checked rows buy."""
+    picture = (RESULTS / "real" / "review.svg").read_text(encoding="utf-8")
+    picture = picture[picture.index("<svg") :].replace("<svg", '<svg style="max-width: 100%; height: auto"', 1)
+    return "\n".join(line for line in picture.splitlines() if line.strip())
+
+
+def review_areas() -> str:
+    """Return the log loss with 10, 20, 50 and 100 checked rows of each table, chosen by the review and at random."""
+    losses = {(line["table"], line["choice"], line["checked_rows"]): line for line in _lines("real/review.csv")}
+    counts = ("10", "20", "50", "100")
+    rows = (
+        [
+            name,
+            *(
+                " / ".join(_figure(losses[name, how, count]["log_loss"]) for how in ("review", "random"))
+                for count in counts
+            ),
+        ]
+        for name in dict.fromkeys(name for name, _, _ in losses)
+    )
+    return _table(["table", *(f"{count} rows" for count in counts)], rows)
+
+
 def machine(name: str) -> str:
     """Return on what a speed was measured."""
     described = _speed(name)["machine"]
@@ -222,6 +246,8 @@ QUOTES: dict[str, Callable[..., str]] = {
         mechanisms,
         out_of_the_box,
         over_supervised,
+        review_areas,
+        review_curves,
         theory,
         training_speed,
     )

@@ -487,13 +487,15 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             self._identified = found if task.known is None else self._settle(found, given, task.known)
         return self._identified
 
-    def review(self, n: int = 20, X: Any = None, S: Any = None, random_state: object = None) -> Review:
+    def review(
+        self, n: int = 20, X: Any = None, S: Any = None, known: Any = None, random_state: object = None
+    ) -> Review:
         """Choose the rows that are most worth checking next.
 
         Those whose answer would change most: it settles the row itself, and where candidates have features, or false
         ones depend on the features of rows, it teaches what makes a candidate believable in all rows. The choice is
-        spread over the features of rows, and about a fifth of it is a random sample. Give what was found to ``fit`` as
-        ``known``, with the probability of each row, and ask again.
+        spread over the features of rows, and about a fifth of it is a random sample, the first ten rows at least. Give
+        what was found to ``fit`` as ``known``, with the probability of each row, and ask again.
 
         Parameters
         ----------
@@ -502,6 +504,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         X : array-like of shape (m, d), optional
         S : candidate sets of m rows, optional
             Rows to choose from. Without them, the rows of training that have not been checked.
+        known : array-like of shape (m,) or table of m rows, optional
+            What is known of these rows, as ``fit`` takes it; rows that somebody looked at are not chosen again.
         random_state : int, RandomState or None, default=None
             The same number gives the same rows.
 
@@ -524,36 +528,55 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         """
         check_integer("n", n, low=1)
         rng = np.random.default_rng(check_seed(random_state).randint(2**31 - 1))
+        if X is None and known is not None:
+            raise ParameterError(
+                "{parameter} says what is known of the rows given as X and S; those of training are known from fit.",
+                parameter="known",
+            )
         found = self.identify(X, S)
-        known, weight = None, np.ones(len(found.index))
+        weight = np.ones(len(found.index))
         if X is None:
             task, sets = self._training_rows("Give the rows: review(n, X, S).")
-            rows, known, categorical = task.X, task.known, task.categorical
+            rows, checked, categorical = task.X, task.known, task.categorical
             prediction = self._out_of_fold if self.model_.out_of_fold is None else self.model_.out_of_fold
             weight = weight if task.sample_weight is None else task.sample_weight
         else:
             sets, rows, prediction = as_candidate_sets(S), check_features(self, X, self.learner_, reset=False), None
+            checked = read_known(known, sets)
             columns: Columns | None = getattr(self, "columns_", None)
             categorical = () if columns is None else columns.categorical
         if prediction is None:
             prediction = self.model_.predict(rows)
-        features, coefficients, precision = (self.prior_ or unlearned_prior(sets)).design(sets, prediction, rows)
+        prior = self.prior_ or unlearned_prior(sets)
+        features, coefficients, precision = prior.design(sets, prediction, rows)
         nobody = np.zeros(len(sets), dtype=bool)
+        taught = teaching_rows(sets, checked)
         several = (sets.unique() if sets.record is None else sets).sizes > 1
         row, chosen, probability = choose_rows(
             n,
             sets,
             found.probabilities,
-            several & (weight > 0) & ~(nobody if known is None else known.looked_at),
+            several & (weight > 0) & ~(nobody if checked is None else checked.looked_at),
             features,
             coefficients,
             precision,
-            nobody if known is None else known.found(sets),
+            taught,
             encode_rows(rows, self.learner_, categorical),
             rng,
+            max(prior.checked - int(taught.sum()), 0),
         )
         flat = CandidateSets(found.probabilities, sets.offsets)[row].values
         return Review(row, sets[row], flat, found.missing[row], chosen, probability)
+
+    def _identify_without_known(self) -> Identification | None:
+        """Say what the training rows' likeliest candidates would be without checked rows; None where that is not known.
+
+        It takes a fit of its own where false candidates do not depend on the features.
+        """
+        if self._belief is None or self._training is None or self._given is None or self._training.known is None:
+            return None
+        belief = self._recipe(self.learner_).believe_without_known(self._training, self._given, self.start_weights_)
+        return None if belief is None else choose(belief.probabilities, self._given, belief.missing, self.diagnosis_)
 
     def _weigh(self, S: CandidateSets, known: CheckedRows | None = None) -> CandidateSets:
         """Return sets with the learned prior, where there is one, and known labels in place of candidates."""

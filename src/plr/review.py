@@ -1,10 +1,12 @@
 """Which rows are most worth checking next.
 
-An answer settles its own row, and teaches what makes candidates believable in all of them. Both are counted in nats of
-log loss that the answer is expected to save. What it teaches is the Fisher information of a conditional logit over the
-row's candidates; what is not yet known about the coefficients costs, over all rows, half the trace of the rows'
-information times the coefficients' covariance (V-optimal design). Rows that repeat one another teach little twice, so
-the choice spreads over the features of candidates by itself; over the features of rows it is spread by sampling.
+An answer teaches what makes candidates believable in all rows, counted in nats of log loss that it is expected to save.
+What it teaches is the Fisher information of a conditional logit over the row's candidates; what is not yet known about
+the coefficients costs, over all rows, half the trace of the rows' information times the coefficients' covariance
+(V-optimal design). Rows that repeat one another teach little twice, so the choice spreads over the features of
+candidates by itself; over the features of rows it is spread by sampling. That an answer also settles its own row counts
+for little, so that it decides where there is nothing to teach: rows chosen because they are hard are unlike the others,
+and what they teach is wrong for these.
 
 Each row gets a probability to be chosen: those that minimise the expected loss, mixed with equal ones for all rows.
 Then as many rows as asked are drawn with exactly these probabilities (systematic sampling, along an order in which
@@ -33,8 +35,11 @@ Booleans = NDArray[np.bool_]
 REVIEW, RANDOM = "review", "random"
 """How a row was chosen: for what its answer teaches, or by equal probabilities."""
 
-# The share of the rows that is drawn by equal probabilities.
-_RANDOM_SHARE = 0.2
+# How much it counts that an answer settles its own row.
+_ALONE = 0.01
+# The share of the rows that is drawn by equal probabilities, and how many are, all in all, before any other: as long as
+# nothing has been learned, what rows would teach is not known either.
+_RANDOM_SHARE, _FIRST = 0.2, 10
 # Of more rows than this, a random sample is looked at.
 _MOST_ROWS = 20_000
 # Entries of all rows' matrices of information; with many features, fewer rows are looked at.
@@ -42,9 +47,10 @@ _MOST_ENTRIES = 20_000_000
 _STEPS = 10
 # Coefficients are drawn so many times, each on both sides of those learned.
 _DRAWS = 8
-_LEAST = float(np.finfo(float).tiny)
-# After so many checked rows, more teach little about what makes candidates believable; at a time, check at least these.
-_ENOUGH, _AT_A_TIME = 50, 20
+_LEAST, _ROUNDING, _FARTHEST = float(np.finfo(float).tiny), 1e-10, 100.0
+# So many checked rows teach most of what makes candidates believable, and after so many, more teach little; at a time,
+# check at least these.
+_MOST_LEARNED, _ENOUGH, _AT_A_TIME = 50, 100, 20
 # Where false candidates do not depend on the features, rows are worth checking if more than this share is in doubt.
 _MANY_IN_DOUBT = 0.1
 
@@ -108,6 +114,7 @@ def choose_rows(
     checked: Booleans,
     position: Floats | None,
     rng: np.random.Generator,
+    elsewhere: int = 0,
 ) -> tuple[Integers, NDArray[np.str_], Floats]:
     """Return the rows to check in random order, how each was chosen, and with what probability.
 
@@ -128,6 +135,8 @@ def choose_rows(
     position : ndarray of shape (n_rows, n_dimensions) or None
         Where each row is in the space of the rows' features, to spread the choice over.
     rng : Generator
+    elsewhere : int
+        How many rows beside those here the coefficients were learned from; they are taken to be like these.
     """
     every = np.flatnonzero(open_rows)
     most = min(_MOST_ROWS, max(_MOST_ENTRIES // max(features.shape[1], 1) ** 2, n))
@@ -136,20 +145,26 @@ def choose_rows(
     if n == 0:
         return pool[:0], np.empty(0, dtype=str), np.empty(0)
     sets = Alternatives(S.offsets)
+    # What is the same for all candidates of a row says nothing; beyond some distance, all is certain.
+    features = np.clip(features - (sets.sum(features) / sets.sizes[:, None])[sets.rows], -_FARTHEST, _FARTHEST)
     known, of_known = sets.take(checked)
     learned = features[of_known]
     information = np.diag(precision) + _information(known, learned, [known.softmax(learned @ coefficients)]).sum(axis=0)
     part, of_pool = sets.take(np.isin(np.arange(len(S)), pool))
+    if elsewhere:
+        alike = _information(part, features[of_pool], [part.softmax(features[of_pool] @ coefficients)])
+        information += elsewhere * alike.mean(axis=0)
     shares = _draw_shares(part, probabilities[of_pool], features[of_pool], information, rng)
-    own = _worth_alone(part, S.values[of_pool], np.mean(shares, axis=0))
+    own = _ALONE * _worth_alone(part, S.values[of_pool], np.mean(shares, axis=0))
     rows = _Design(_information(part, features[of_pool], shares), information, len(every) / len(pool))
     equal = np.full(len(pool), n / len(pool))
     best = rows.improve(equal, own, n)
-    inclusion = np.minimum((1.0 - _RANDOM_SHARE) * best + _RANDOM_SHARE * equal, 1.0)
+    by_equal = min(max(_RANDOM_SHARE, (_FIRST - int(checked.sum()) - elsewhere) / n), 1.0)
+    inclusion = np.minimum((1.0 - by_equal) * best + by_equal * equal, 1.0)
     order = np.arange(len(pool)) if position is None else _neighbouring(position[pool])
     drawn = order[_systematic(inclusion[order], n, rng)]
     # Of a row's probability this part is by equal ones.
-    by_chance = rng.random(n) < _RANDOM_SHARE * equal[drawn] / inclusion[drawn]
+    by_chance = rng.random(n) < by_equal * equal[drawn] / inclusion[drawn]
     shuffled = rng.permutation(n)
     probability = inclusion[drawn] * len(pool) / len(every)
     return pool[drawn][shuffled], np.where(by_chance, RANDOM, REVIEW)[shuffled], probability[shuffled]
@@ -166,7 +181,8 @@ def worth_checking(depends: bool, checked: int, several: int, doubtful: int) -> 
         Rows that have been checked, that have several candidates, and that are in doubt.
     """
     if depends:
-        return min(max(_ENOUGH - checked, _AT_A_TIME), max(several - checked, 0))
+        wanted = max(_MOST_LEARNED - checked, _AT_A_TIME) if checked < _ENOUGH else 0
+        return min(wanted, max(several - checked, 0))
     return min(_AT_A_TIME, doubtful) if doubtful > _MANY_IN_DOUBT * several else 0
 
 
@@ -175,8 +191,10 @@ def _draw_shares(
 ) -> list[Floats]:
     """Return shares of the candidates under coefficients that are drawn around those learned, as sure as they are."""
     utility = np.log(np.maximum(probabilities, _LEAST))
-    root = np.linalg.cholesky(np.linalg.inv(information))
-    moved = features @ root @ rng.standard_normal((len(root), _DRAWS))
+    # A square root of the inverse; in units of each coefficient, so that rounding does not matter.
+    unit = np.sqrt(np.diag(information))
+    root = np.linalg.cholesky(information / np.outer(unit, unit) + _ROUNDING * np.eye(len(unit)))
+    moved = features / unit @ np.linalg.solve(root.T, rng.standard_normal((len(root), _DRAWS)))
     return [sets.softmax(utility + sign * move) for move in moved.T for sign in (1.0, -1.0)]
 
 

@@ -169,6 +169,21 @@ class Recipe:
             folds[test] = number
         return Refinement(self.prior, folds, task.seed)
 
+    def believe_without_known(self, task: Task, S: CandidateSets, first: Floats | None) -> Belief | None:
+        """Return what would be believed about candidates, if false ones depend on the features and no row was checked.
+
+        Parameters
+        ----------
+        task : Task
+        S : CandidateSets
+            Those of the task, as they were given.
+        first : ndarray or None
+            The start's weights.
+        """
+        plain = replace(task, S=S, known=None, preprocessing=None).prepared()
+        always = replace(self, prior="learned")
+        return always._believe(plain, S, row_weights(plain), first, Dependence(0.0))[1]
+
     def cross_fit_predict(self, task: Task) -> tuple[Floats, Floats | None]:
         """Predict each row by a model fitted without the row's fold; with its noise scale where there is one.
 

@@ -4,8 +4,11 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from plr import TableModel
+from plr.persistence import read_manifest
 from plr.tables import write_table
 from support.tables import read_table
 
@@ -184,3 +187,42 @@ def test_match_score(run, tmp_path):
     )  # fmt: skip
     assert "without checked rows" in out
     assert "a candidate with score" in out
+
+
+def test_review_goes_by_ids_and_back_to_fit(run, model, tmp_path):
+    run("review", model, "-n", "20", "-o", "review.csv")
+    kept = read_manifest(model)["extra"]["page"]["review"]["row"]
+    found = read_table("review.csv")
+    assert found["row"].to_pylist() == kept[:20]
+    run("review", model, "pairs.csv", "--known", "review.csv", "-n", "65", "-o", "all.csv")
+    # The first 15 were checked in training.
+    assert sorted(read_table("all.csv")["row"].to_pylist()) == [f"{row:03}" for row in range(15, ROWS)]
+    lines = read_table("pairs.csv")
+    record = dict(
+        zip(
+            *(lines.filter(pc.equal(lines["price"], lines["truth"]))[name].to_pylist() for name in ("id", "record")),
+            strict=True,
+        )
+    )
+    filled = found.set_column(
+        found.column_names.index("record"), "record", pa.array([record[row] for row in found["row"].to_pylist()])
+    )
+    write_table(filled, "review.csv")
+    out, _ = run(
+        "fit", "pairs.csv", *FIT, "--ignore", "checked", "--known", "known.csv", "--known", "review.csv",
+        "-o", tmp_path / "m.plr", "--learner", "linear", "--no-intervals", "--no-page",
+    )  # fmt: skip
+    assert "Checked rows: 35; 35 with the true candidate." in out
+    run("review", model, "pairs.csv", "--known", "review.csv", "-n", "65", "-o", "rest.csv")
+    assert not {*read_table("rest.csv")["row"].to_pylist()} & {"000", "014", *found["row"].to_pylist()}
+
+
+def test_ids_that_are_texts_are_found_in_a_csv_file(tmp_path):
+    ids = [f"{row:03}" for row in range(30) for _ in range(2)]
+    values = [float(entry) for entry in range(60)]
+    lines = pa.table({"id": ids, "x": [float(row) for row in range(30) for _ in range(2)], "y": values})
+    write_table(pa.table({"row": ["007", "008"], "value": [14.0, 17.0]}), tmp_path / "known.csv")
+    known = tmp_path / "known.csv"
+    model = TableModel(learner="linear", random_state=0).fit(lines, "y", row="id", known=known, intervals=False)
+    assert model.summary.checked["found"] == 2
+    assert not {"007", "008"} & set(model.review(28, random_state=0)["row"].to_pylist())

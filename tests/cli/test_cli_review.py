@@ -77,11 +77,43 @@ def test_rows_of_a_table(run, model):
     assert done == {"out": "r.parquet", "rows": 20}
 
 
+def fill_in(path, truth, cannot_tell=0):
+    """Answer what a review asks: the first lines with "cannot tell"."""
+    found = read_table(path)
+    rows = found["row"].to_pylist()
+    value = [None if place < cannot_tell else truth[row] for place, row in enumerate(rows)]
+    answer = ["cannot tell" if place < cannot_tell else None for place in range(len(rows))]
+    for name, cells in (("value", value), ("answer", answer)):
+        found = found.set_column(found.column_names.index(name), name, pa.array(cells))
+    write_table(found, path)
+    return set(rows)
+
+
+def test_answers_go_back_to_fit_and_are_not_asked_for_again(run, model):
+    fit = ("fit", "train.csv", "--target", "y", "--truth", "truth", "--learner", "linear", "--no-intervals")
+    truth = dict(enumerate(read_table("train.csv")["truth"].to_pylist()))
+    run("review", model, "-n", "12", "-o", "one.csv")
+    first = fill_in("one.csv", truth, cannot_tell=2)
+    out, _ = run(*fit, "--known", "one.csv", "-o", "two.plr", "--identified", "j.csv")
+    assert "Checked rows: 12; 10 with the true candidate, 2 that could not be told." in out
+    assert "-o more.csv lists them" in out or "worth checking" not in out
+    for more in (("two.plr",), ("two.plr", "train.csv"), ("bare.plr", "train.csv", "--known", "one.csv")):
+        run("review", *more, "-n", "48", "-o", "two.csv")
+        again = read_table("two.csv")["row"].to_pylist()
+        assert len(again) == 48
+        assert not first & set(again)
+    fill_in("two.csv", truth)
+    out, _ = run(*fit, "--known", "one.csv", "--known", "two.csv", "-o", "three.plr")
+    assert "Checked rows: 60; 58 with the true candidate, 2 that could not be told." in out
+    assert "no row left to check" in run("review", "three.plr", "train.csv", "-o", "none.csv", code=2)[1]
+
+
 def test_mistakes(run, model):
     assert "keeps no rows to check" in run("review", "bare.plr", code=2)[1]
     assert "keeps 50 rows to check" in run("review", model, "-n", "55", "-o", "many.csv")[1]
     assert "--n must be at least 1" in run("review", model, "-n", "0", code=2)[1]
-    assert "name the table" in run("review", model, "--target", "y", code=2)[1]
+    for option in ("--target", "--row", "--known"):
+        assert "name the table" in run("review", model, option, "y", code=2)[1]
 
 
 def test_from_python_and_back(folder, model):

@@ -12,6 +12,7 @@ from plr.sources.source import TableSource
 from plr.tables import write_table
 from plr.tables.fit_table import check_table
 from plr.tables.long_table import LongTable, find_row_column
+from support.candidate_mechanisms import join
 
 ROWS = 90
 
@@ -174,7 +175,7 @@ def test_answers_that_are_no_value(rows, lines):
         ({"id": ["id1", None], "value": [1.0, 2.0]}, "the column 'id' is empty"),
         ({"id": ["id1"]}, "lacks the column 'value'"),
         ({"number": [1], "value": [1.0]}, "lacks the column 'id'"),
-        ({"row": ["1"], "value": [1.0]}, "row '1' is unknown"),
+        ({"row": [1], "value": [1.0]}, "row '1' is unknown"),
         ({"id": ["id1"], "value": ["high"]}, "must be numbers"),
         ({"id": ["id1"], "value": [1.0], "answer": ["maybe"]}, "'answer' has 'maybe'"),
         ({"id": ["id1"], "value": [np.inf]}, "not finite"),
@@ -329,3 +330,23 @@ def test_places_and_lists_of_a_long_table():
     assert SetColumns(("y",)).read(long.table, long) == CandidateSets.from_lists([[1.0, 3.0], [2.0]])
     with pytest.raises(ParameterError, match="one line per candidate"):
         TableModel(learner="linear").fit(table.slice(0, 3), "y", intervals=False).identify(table, all_candidates=True)
+
+
+@pytest.mark.filterwarnings("ignore::plr.errors.PlrWarning")
+def test_what_checked_rows_changed():
+    problem = join(120)
+    S, rows = problem.S, problem.S.row_index
+    table = {
+        "id": rows,
+        "y": S.values,
+        "score": S.features["score"],
+        "x0": problem.X[rows, 0],
+        "x1": problem.X[rows, 1],
+    }
+    known = {"row": list(range(30)), "value": problem.y[:30].tolist()}
+    model = TableModel(learner="linear", prior="learned", random_state=0)
+    model.fit(pa.table(table), "y", row="id", candidate_features="score", known=pa.table(known), intervals=False)
+    changed = model.changed_by_checked_rows()
+    assert changed["rows"] == (S.sizes[30:] > 1).sum()
+    assert changed["doubtful"] < changed["doubtful_without"] <= changed["rows"]
+    assert model.summary.checked_rows == list(range(30))

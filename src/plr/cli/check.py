@@ -20,6 +20,7 @@ from plr.cli.options import (
     Record,
     Row,
     Truth,
+    one_or_several,
 )
 
 __all__ = ["check_command"]
@@ -55,7 +56,13 @@ def check_command(
     asked |= {"row": row, "candidate_features": candidate_features, "record": record}
     with warnings_as_notes():
         found, features = check_table(
-            data, asked, drop_empty=drop_empty, seed=seed, front=TERMINAL, known=known, prior_is=prior_is
+            data,
+            asked,
+            drop_empty=drop_empty,
+            seed=seed,
+            front=TERMINAL,
+            known=one_or_several(known),
+            prior_is=prior_is,
         )
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), **features.to_dict()}))

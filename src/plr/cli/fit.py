@@ -23,6 +23,7 @@ from plr.cli.options import (
     Record,
     Row,
     Truth,
+    one_or_several,
     parse_options,
 )
 from plr.errors import DataNotFoundError, ParameterError
@@ -218,7 +219,7 @@ def fit_command(
             intervals=intervals,
             page=page,
             drop_empty=drop_empty,
-            known=known,
+            known=one_or_several(known),
             prior_is=prior_is,
             match_score=match_score,
             one_to_one=one_to_one,
@@ -237,11 +238,12 @@ def fit_command(
     for line in _in_words(done):
         typer.echo(line)
     if many := done["worth_checking"]:
-        rows = "" if page else f" {data}"
-        found, then = ("review.csv", "") if known is None else ("more.csv", f", add the lines to those of {known}")
+        before = "".join(f" --known {one}" for one in known or ())
+        rows = "" if page else f" {data}{before}"
+        new = "more.csv" if known else "review.csv"
         typer.echo(
-            f"{many} rows are worth checking next; plr review {out}{rows} -n {many} -o {found} lists them. Fill in the "
-            f"true values{then}, and fit again with --known {found if known is None else known}."
+            f"{many} rows are worth checking next; plr review {out}{rows} -n {many} -o {new} lists them. "
+            f"Fill in the true values, and fit again with{before} --known {new}."
         )
 
 
@@ -273,6 +275,13 @@ def _checked_in_words(checked: dict[str, Any] | None, prior: dict[str, Any] | No
             parts.append(f"{checked['cannot_tell']} answered 'cannot tell'")
         taken = ", taken for a random sample" if checked["sampled"] == "random" else ""
         yield f"Checked rows: {checked['rows']}{taken}; {', '.join(parts)}."
+        if changed := checked.get("changed"):
+            another = changed["another_candidate"]
+            yield (
+                f"What they changed: of {changed['rows']} other rows with several candidates, {changed['doubtful']} "
+                f"are in doubt; without the checked rows, {changed['doubtful_without']} would be"
+                f"{f', and in {another} another candidate the likeliest' if another else ''}."
+            )
     if prior is None:
         if checked is not None:
             yield (

@@ -31,6 +31,7 @@ __all__ = [
     "TrainedRow",
     "Trust",
     "Truth",
+    "one_or_several",
     "parse_options",
 ]
 
@@ -81,10 +82,11 @@ TrainedRecord = Annotated[
     typer.Option(help="Column that says which record each candidate is.", show_default="as in training"),
 ]
 Known = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        help="True labels of rows that somebody looked up: a column, empty elsewhere; or a file as plr review writes "
-        "it, with value and row, the row's number from 0 or its id, which may also be in the column that --row names."
+        help="True labels of rows that somebody looked up: a column, empty elsewhere; or a file, as plr review writes "
+        "it, with the columns value and row, which is the row id of --row, or else the number of the row from 0; "
+        "repeatable."
     ),
 ]
 DropEmpty = Annotated[bool, typer.Option("--drop-empty", help="Leave out rows without a candidate.")]
@@ -105,6 +107,11 @@ ModuleCode = Annotated[
     typer.Option(help="FILE.py:NAME of the torch module, or of what makes it, where the model file holds its weights."),
 ]
 JsonRows = Annotated[bool, typer.Option("--json", help="Print JSON: what was done, or without -o the rows.")]
+
+
+def one_or_several(given: list[str] | None) -> str | list[str] | None:
+    """Return the one text of an option that is repeatable, or all of them."""
+    return given[0] if given and len(given) == 1 else given or None
 
 
 def parse_options(given: Sequence[str], example: str, *, texts: bool = True) -> dict[str, Any]:

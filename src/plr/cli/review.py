@@ -10,8 +10,17 @@ import typer
 
 from plr._parameters import check_integer
 from plr.cli.common import TERMINAL, check_files, load, warnings_as_notes
-from plr.cli.options import ModelFile, ModuleCode, NewTable, Prior, Trust
-from plr.errors import ParameterError
+from plr.cli.options import (
+    ModelFile,
+    ModuleCode,
+    NewTable,
+    Prior,
+    TrainedRecord,
+    TrainedRow,
+    Trust,
+    one_or_several,
+)
+from plr.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +43,15 @@ def review_command(
         str | None, typer.Option(help="Column or columns of the candidates.", show_default="as in training")
     ] = None,
     prior: Prior = None,
+    row: TrainedRow = None,
+    record: TrainedRecord = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Rows of DATA that were checked before, as of plr fit: a column or files; they are not asked again.",
+            show_default="those that the model was fitted with",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same rows of DATA.")] = 0,
     trust: Trust = None,
     module: ModuleCode = None,
@@ -41,17 +59,17 @@ def review_command(
 ) -> None:
     """Choose the rows that are most worth checking next, as a table to fill in.
 
-    Each line has a row's number, its candidates with their probabilities, and empty cells: write the true one into
-    value, or into answer "none of these" or "cannot tell", and leave the line as it is where nobody looked. Then fit
-    again with --known and this file. Rows are chosen for what their answers teach about all rows, and some at random;
-    chosen and probability say how, and are to be kept.
+    Each line has a row's id, or its number from 0 where there are no ids, its candidates with their probabilities, and
+    empty cells: write the true one into value, or into answer "none of these" or "cannot tell", and leave the line as
+    it is where nobody looked. Then fit again with --known and this file. Rows are chosen for what their answers teach
+    about all rows, and some at random; chosen and probability say how, and are to be kept.
 
     Example: plr review model.plr -o review.csv
     """
     check_integer("n", n, low=1)
     check_files({"MODEL": model, "DATA": data}, {"--out": out})
-    if data is None and (target or prior):
-        raise ParameterError("--target and --prior name columns of a table; name the table.")
+    if data is None and (target or prior or row or record or known):
+        raise ParameterError("--target, --prior, --row, --record and --known are about a table; name the table.")
     if as_json and out is None:
         raise ParameterError("--json tells what was written; name a file with --out.")
     with warnings_as_notes():
@@ -59,7 +77,11 @@ def review_command(
         if data is None:
             table = _kept(model, manifest, n)
         else:
-            table = trained.review(n, data, target=target, prior=prior, random_state=seed, front=TERMINAL)
+            asked = {"target": target, "prior": prior, "row": row, "record": record}
+            known_rows = one_or_several(known)
+            table = trained.review(n, data, **asked, known=known_rows, random_state=seed, front=TERMINAL)
+    if not table.num_rows:
+        raise DataError("There is no row left to check: all that have several candidates were looked at.")
     from plr.sources.source import TableSource
     from plr.tables.output import TableOutput
 

@@ -150,7 +150,7 @@ def training_rows(
         How many of these, at the beginning, are names rather than features.
     importance : Importance, optional
     names : sequence of int or str, optional
-        What each row goes by in files about it; its number from 0, unless given.
+        What each row goes by in a table of known labels: its id, or else its number from 0.
 
     Returns
     -------

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from plr.candidates import CandidateSets
@@ -38,7 +39,7 @@ from plr.streaming.folder_fit import STREAMED, FolderFit, fit_folder
 from plr.streaming.folder_rows import Reading
 from plr.streaming.known_rows import learn_prior
 from plr.tables.identification_columns import count_doubt, doubt_of
-from plr.tables.known import check_known, describe_checked, is_column, known_labels, located
+from plr.tables.known import check_known, check_known_column, describe_checked, is_column, known_labels, located
 from plr.tables.long_table import find_row_column, one_line_per_row
 from plr.tables.roles import Asked, Roles, read_roles, warn_of_truths
 from plr.tables.row_digests import row_digests, table_digest
@@ -57,6 +58,8 @@ _SMALL = 256 << 20
 # What learners in memory need besides the table itself, at least: so many times its size.
 _COPIES = 4
 _CAN_STREAM = ("auto", *STREAMED)
+# Of more checked rows than this, a model file does not say which they were.
+_MOST_CHECKED = 100_000
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class FitSummary:
         Whether a fit that had been stopped was resumed.
     checked : dict or None
         How many rows were checked, and what was found there; None where none was.
+    checked_rows : list of int or None
+        Which of the rows that were learned from these are; None where that is not kept.
     """
 
     source: Source
@@ -100,6 +105,7 @@ class FitSummary:
     disk: int | None = None
     resumed: bool = False
     checked: dict[str, Any] | None = None
+    checked_rows: list[int] | None = None
 
     @property
     def doubt(self) -> dict[str, Any] | None:
@@ -110,7 +116,7 @@ class FitSummary:
 
     def describe(self) -> dict[str, Any]:
         """Return what a model file says about the table, as plain values."""
-        written = {
+        written: dict[str, Any] = {
             "features": self.features.to_dict(),
             "target": self.roles.target,
             "truth": self.roles.truth[0] if self.roles.truth else None,
@@ -127,7 +133,8 @@ class FitSummary:
         if self.source.in_batches:
             batches = {"held_out": self.held_out, "sample": self.sample}
             return {**written, "fingerprint": self.source.fingerprint(), **batches}
-        return {**written, "digest": table_digest(self.X, self.sets), "doubt": self.doubt}  # type: ignore[arg-type]
+        written |= {"checked_rows": self.checked_rows, "doubt": self.doubt}
+        return {**written, "digest": table_digest(self.X, self.sets)}  # type: ignore[arg-type]
 
 
 def open_in_batches(data: Any, learner: object, wanted: bool | None = None, front: FrontEnd = PYTHON) -> Folder | None:
@@ -299,6 +306,7 @@ def _fit_in_memory(
             front.note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
     regressor._row_digests = row_digests(X, sets)
     left_out = table.num_rows - len(sets)
+    looked_at = [] if checked is None else np.flatnonzero(checked.looked_at).tolist()
     return FitSummary(
         source,
         roles,
@@ -312,6 +320,7 @@ def _fit_in_memory(
         rows,
         found,
         checked=describe_checked(checked, sets),
+        checked_rows=looked_at if len(looked_at) <= _MOST_CHECKED else None,
     )
 
 
@@ -371,16 +380,7 @@ def _check_batches(
             parameter="prior_is",
         )
     if known is not None:
-        _check_known_column(known, folder, front)
-
-
-def _check_known_column(known: Any, source: Source, front: FrontEnd) -> None:
-    if not is_column(known, source):
-        raise ParameterError(
-            "{parameter} must be a column of the table where rows are read in batches; join the known labels to the "
-            f"table, or read the rows as one table with {front.option('in_batches', False)}.",
-            parameter="known",
-        )
+        check_known_column(known, folder, front)
 
 
 def _warn_if_dependent(found: Dependence | None, known: Any, front: FrontEnd) -> None:
@@ -537,7 +537,7 @@ def check_table(
     labels = None
     if known is not None:
         if source.in_batches:
-            _check_known_column(known, source, front)
+            check_known_column(known, source, front)
         with located(source, place):
             labels = known_labels(known, source, whole, sets.kept, front)
             checked = describe_checked(check_known(labels, sets), sets)

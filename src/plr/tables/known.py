@@ -22,18 +22,30 @@ from plr.sources.source import Source, TableSource
 from plr.tables.long_table import LongTable, name_rows, row_keys
 from plr.tables.row_reader import read_some_truths
 
-__all__ = ["check_known", "describe_checked", "is_column", "known_labels", "located"]
+__all__ = [
+    "check_known",
+    "check_known_column",
+    "describe_checked",
+    "is_column",
+    "known_labels",
+    "located",
+    "with_checked",
+]
 
 Floats = NDArray[np.float64]
 
 # Which row a line is about: its number, the first being 0, or in a table that has row ids its id.
-_NUMBER = "row"
+_ROW = "row"
 # From so many known labels on, it is remarkable if most are none of the candidates.
 _MANY = 5
 
 
 def is_column(known: Any, source: Source) -> bool:
     """Whether known labels are a column of the table itself; where they are neither that nor a file, complain."""
+    if isinstance(known, list | tuple):
+        if not known or any(is_column(one, source) for one in known):
+            raise ParameterError("{parameter} is one column of the table, or one or more files.", parameter="known")
+        return False
     if isinstance(known, str) and known in source.schema.names:
         return True
     if isinstance(known, str | os.PathLike) and not Path(known).expanduser().exists():
@@ -45,6 +57,16 @@ def is_column(known: Any, source: Source) -> bool:
     return False
 
 
+def check_known_column(known: Any, source: Source, front: FrontEnd) -> None:
+    """Refuse known labels that are no column of the table, where rows are read in batches."""
+    if not is_column(known, source):
+        raise ParameterError(
+            "{parameter} must be a column of the table where rows are read in batches; join the known labels to the "
+            f"table, or read the rows as one table with {front.option('in_batches', False)}.",
+            parameter="known",
+        )
+
+
 def known_labels(
     known: Any, source: Source, table: pa.Table, kept: NDArray[np.int64] | None, front: FrontEnd
 ) -> pa.Table:
@@ -52,9 +74,10 @@ def known_labels(
 
     Parameters
     ----------
-    known : str, path or frame
-        A column of the table; or a table with the row id (or the number of the row, from 0, as ``row``), ``value`` or
-        ``record``, and perhaps ``answer`` and ``probability``.
+    known : str, path, frame, or list of paths or frames
+        A column of the table; or a table with the row id (under its own name, or as ``row``; where there are no ids,
+        ``row`` is the number from 0), ``value`` or ``record``, and perhaps ``answer`` and ``probability``. Of several
+        tables, the last that says something of a row counts.
     source : Source
     table : pyarrow.Table
         All rows of the source.
@@ -62,6 +85,8 @@ def known_labels(
         The rows that have candidates, where not all have.
     front : FrontEnd
     """
+    if isinstance(known, list | tuple):
+        return _combined([known_labels(one, source, table, kept, front) for one in known])
     rows = np.arange(table.num_rows) if kept is None else kept
     if is_column(known, source):
         value = read_some_truths(table, known, source, "known")
@@ -107,9 +132,8 @@ def known_labels(
 
 def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64]:
     """Return which row of the source each line of a file of known labels is about."""
-    long, key, names = isinstance(source, LongTable), getattr(source, "row", _NUMBER), given.schema.names
-    # What `plr review` writes names rows of every table in this column.
-    key = key if key in names or _NUMBER not in names else _NUMBER
+    names, long = given.schema.names, isinstance(source, LongTable)
+    key = source.row if isinstance(source, LongTable) and (source.row in names or _ROW not in names) else _ROW
     needed = key if key not in names else None if {"value", "record"} & set(names) else "value"
     if needed is not None:
         what = "the row id" if long else "the number of the row, the first being 0"
@@ -122,7 +146,12 @@ def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64
     places = {str(name): place for place, name in enumerate(name_rows(source, np.arange(count)))}
     seen: dict[str, int] = {}
     found = np.empty(given.rows, dtype=np.int64)
-    for line, name in enumerate(row_keys(plain(given.table[key]).to_pylist())):
+    keys = row_keys(plain(given.table[key]).to_pylist())
+    # An id such as 007 is a number where all are, and as it is written where the table has it as a text.
+    written = keys if given.texts is None else row_keys(given.texts[key].to_pylist())
+    for line, name in enumerate(keys):
+        if name not in places:
+            name = written[line]
         if name not in places:
             known = f"{source} has no such row" if long else f"rows are numbered from 0 to {count - 1}"
             problem = f"{key} {name!r} is unknown: {known}; correct it, or remove the line."
@@ -135,6 +164,26 @@ def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64
             continue
         raise DataError(f"{given}, {given.place(line)}: {problem}", row=line, column=key, value=name, source=given.path)
     return found
+
+
+def with_checked(labels: pa.Table | None, checked: NDArray[np.bool_]) -> pa.Table:
+    """Return what is known of some rows, with more rows that somebody looked at, whatever was found."""
+    more = pa.table({"value": np.full(len(checked), np.nan), "answer": np.where(checked, CANNOT_TELL, "")})
+    return more if labels is None else _combined([more, labels])
+
+
+def _combined(several: list[pa.Table]) -> pa.Table:
+    """Return what several tables say about the same rows; the last that says something of a row counts."""
+    count = several[0].num_rows
+    empty: dict[str, Any] = {name: np.full(count, np.nan) for name in ("value", "probability")}
+    empty |= {name: np.full(count, "", dtype=object) for name in ("record", "answer")}
+    merged = empty
+    for table in several:
+        given = {name: np.array(table[name].to_pylist(), empty[name].dtype) for name in table.column_names}
+        columns = {**empty, **given}
+        said = ~np.isnan(columns["value"]) | (columns["record"] != "") | (columns["answer"] != "")
+        merged = {name: np.where(said, columns[name], merged[name]) for name in empty}
+    return pa.table(merged)
 
 
 def check_known(labels: pa.Table, sets: CandidateSets) -> CheckedRows | None:

@@ -20,7 +20,7 @@ from plr.columns.candidates import SetColumns
 from plr.columns.features import Features
 from plr.errors import DataError, NotFittedError, ParameterError, unknown_name
 from plr.front_end import PYTHON, FrontEnd, warn
-from plr.identification import Identification
+from plr.identification import DOUBTFUL, Identification
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
 from plr.review import worth_checking
@@ -38,6 +38,7 @@ from plr.tables.identification_columns import (
     identification_columns,
     identification_fields,
 )
+from plr.tables.known import check_known_column, is_column, known_labels, located, with_checked
 from plr.tables.long_table import LongTable, columns_of_lines, name_rows, one_line_per_row
 from plr.tables.output import Done, NewColumns, TableOutput, what_is_read
 from plr.tables.roles import named_columns, only_one_role
@@ -182,6 +183,31 @@ class TableModel:
         several = int((found.sets.unique().sizes > 1).sum())
         return worth_checking(depends, 0 if prior is None else prior.checked, several, doubtful)
 
+    def changed_by_checked_rows(self) -> dict[str, int] | None:
+        """Return what the checked rows changed about the other rows of training; None where that is not known.
+
+        Returns
+        -------
+        dict or None
+            Among ``rows``, those with several candidates that nobody looked at: how many are ``doubtful``, how many
+            would be without the checked rows (``doubtful_without``), and in how many ``another_candidate`` is the
+            likeliest.
+        """
+        found, before = self.summary, self._fitted().regressor._identify_without_known()
+        if found is None or found.sets is None or before is None:
+            return None
+        now = self.regressor.identify()
+        others = found.sets.unique().sizes > 1
+        others[found.checked_rows or []] = False
+        chosen = found.sets.offsets[:-1] + now.index
+        another = before.probabilities[chosen] < before.probability * (1.0 - 1e-9)
+        return {
+            "rows": int(others.sum()),
+            "doubtful": int((now.probability < DOUBTFUL)[others].sum()),
+            "doubtful_without": int((before.probability < DOUBTFUL)[others].sum()),
+            "another_candidate": int(another[others].sum()),
+        }
+
     def fit(
         self,
         data: Any,
@@ -240,10 +266,11 @@ class TableModel:
             The column that says which record each candidate is, in the form of the target.
         one_to_one : bool, optional
             Sets the parameter of the regressor: whether no two rows can have the same record as their truth.
-        known : str, path or frame, optional
-            The true labels of rows that somebody looked up: a column of the table, empty elsewhere; or a table with
-            ``value`` and the row id, or as ``row`` the number of the row from 0. It may have ``record``, ``answer`` and
-            ``probability``, as of `PartialLabelRegressor.fit`.
+        known : str, path, frame, or list of paths or frames, optional
+            The true labels of rows that somebody looked up: a column of the table, empty elsewhere; or a table, as
+            `review` returns it, with ``value`` and ``row``, the row id or else its number from 0. Further columns are
+            ``record``, ``answer`` and ``probability``, as of `PartialLabelRegressor.fit`. Of several tables, the last
+            that says something of a row counts.
         drop_empty : bool, default=False
             Leave out rows without a candidate; otherwise they are an error.
         intervals : bool, default=True
@@ -405,6 +432,7 @@ class TableModel:
         prior: Columns = None,
         row: Columns = None,
         record: Columns = None,
+        known: Any = None,
         random_state: object = None,
         front: FrontEnd = PYTHON,
     ) -> pa.Table:
@@ -419,17 +447,25 @@ class TableModel:
             training that have not been checked.
         target, prior, row, record : str or sequence of str, optional
             As of `identify`.
+        known : str, path, frame, or list of paths or frames, optional
+            What is known of the rows of ``data``, as of `fit`; rows that somebody looked at are not chosen again, nor
+            are those that the model was fitted with, where the model file has training rows.
         random_state : int, RandomState or None, default=None
         front : FrontEnd
 
         Returns
         -------
         pyarrow.Table
-            One line for each row: ``row``, its id in a long table or else its number from 0; columns that tell what it
-            is; ``candidates``, with probabilities and records, as a text; ``value``, ``record`` and ``answer``, empty,
-            to be filled in; ``chosen`` (``review`` or ``random``) and ``probability``, with which the row was chosen.
+            What `fit` takes as ``known`` once it is filled in. One line for each row: ``row``, its id in a long table,
+            or else its number from 0; columns that tell what it is; ``candidates``, with probabilities and records, as
+            a text; ``value``, ``record`` and ``answer``, empty, to be filled in; ``chosen`` (``review`` or ``random``)
+            and ``probability``, with which the row was chosen.
         """
         if data is None:
+            if known is not None:
+                raise ParameterError(
+                    "{parameter} says what is known of the rows of a table; give the table.", parameter="known"
+                )
             found = self._training_rows()
             assert found.table is not None
             assert found.sets is not None
@@ -441,15 +477,26 @@ class TableModel:
         whole = open_source(data)
         asked = {"target": target, "prior": prior, "row": row, "record": record}
         columns = self._fitted().set_columns(whole, asked, front)
-        source = self.one_line_per_row(whole, columns, front=front)
-        table, numbers = source.sample(_REVIEWED, check_seed(random_state).randint(2**31 - 1))
-        part = table.num_rows / source.rows
-        table, sets, place = take_with_candidates(table, columns, source, numbers, drop_empty=True, front=front)
+        aside = [known] if known is not None and is_column(known, whole) else []
+        source = self.one_line_per_row(whole, columns, aside, front=front)
+        every, numbers = source.sample(_REVIEWED, check_seed(random_state).randint(2**31 - 1))
+        part = every.num_rows / source.rows
+        table, sets, place = take_with_candidates(every, columns, source, numbers, drop_empty=True, front=front)
+        labels = None
+        if known is not None:
+            if source.in_batches:
+                check_known_column(known, source, front)
+            labels = known_labels(known, source, every, sets.kept, front)
         numbers = numbers if sets.kept is None else numbers[sets.kept]
-        reader = RowReader(self, source, columns.names)
-        review = self.regressor.review(n, reader.read(table, place), sets, random_state)
+        reader = RowReader(self, source, [*columns.names, *aside])
+        X = reader.read(table, place)
         reader.tell(front)
-        naming = self._naming(table, {*columns.names, self.truth, *columns_of_lines(source)})
+        checked = self.description.get("checked_rows")
+        if isinstance(checked, list) and self.regressor._row_digests is not None:
+            labels = with_checked(labels, np.isin(SeenRows(self.regressor).find(X, sets), checked))
+        with located(source, place):
+            review = self.regressor.review(n, X, sets, labels, random_state)
+        naming = self._naming(table, {*columns.names, *aside, self.truth, *columns_of_lines(source)})
         return ReviewQueue.of(review, name_rows(source, numbers), naming).scaled(part).to_table()
 
     def _naming(self, table: pa.Table, hidden: Collection[str | None]) -> dict[str, list[Any]]:
