@@ -338,7 +338,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             probabilities = noise.probabilities(prediction, task.S, threads, relative, labels.sets)
         else:
             probabilities = belief.probabilities
-        taught = int(teaching_rows(S, checked, task.sample_weight).sum())
+        taught = 0 if checked is None else int(teaching_rows(S, checked, task.sample_weight).sum())
         diagnosis = diagnose_fit(task, prediction, probabilities, result.dependence, taught)
         probabilities = shared(probabilities, task.S, diagnosis)
         if checked is not None:

@@ -93,7 +93,7 @@ class Recipe:
         task = _settle_known(task).prepared()
         dependence = self._look_for_dependence(task, given, weights)
         learned = None
-        if self.prior != "given":
+        if self.prior != "given" and (task.known is not None or self.match_score is not None):
             refinement = self._refinement(task)
             learned = learn_coefficients(
                 given, task.known, weights, dependence or Dependence(0.0), self.match_score, refinement

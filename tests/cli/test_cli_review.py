@@ -95,7 +95,7 @@ def test_answers_go_back_to_fit_and_are_not_asked_for_again(run, model):
     run("review", model, "-n", "12", "-o", "one.csv")
     first = fill_in("one.csv", truth, cannot_tell=2)
     out, _ = run(*fit, "--known", "one.csv", "-o", "two.plr", "--identified", "j.csv")
-    assert "Checked rows: 12; 10 with the true candidate, 2 that could not be told." in out
+    assert "Checked rows: 12; 10 with the true candidate, 2 answered 'cannot tell'." in out
     assert "-o more.csv lists them" in out or "worth checking" not in out
     for more in (("two.plr",), ("two.plr", "train.csv"), ("bare.plr", "train.csv", "--known", "one.csv")):
         run("review", *more, "-n", "48", "-o", "two.csv")
@@ -104,7 +104,7 @@ def test_answers_go_back_to_fit_and_are_not_asked_for_again(run, model):
         assert not first & set(again)
     fill_in("two.csv", truth)
     out, _ = run(*fit, "--known", "one.csv", "--known", "two.csv", "-o", "three.plr")
-    assert "Checked rows: 60; 58 with the true candidate, 2 that could not be told." in out
+    assert "Checked rows: 60; 58 with the true candidate, 2 answered 'cannot tell'." in out
     assert "no row left to check" in run("review", "three.plr", "train.csv", "-o", "none.csv", code=2)[1]
 
 

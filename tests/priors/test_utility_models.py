@@ -43,7 +43,7 @@ def learned(problem, checked, model=None):
     known = np.where(np.arange(len(problem.y)) < checked, problem.y, np.nan)
     refinement = None if model is None else Refinement(model, np.arange(len(problem.y)) % 7, 0)
     ones = np.ones(len(problem.y))
-    return learn_coefficients(problem.S, read_known(known, problem.S), ones, Dependence(0.0), refinement)
+    return learn_coefficients(problem.S, read_known(known, problem.S), ones, Dependence(0.0), refinement=refinement)
 
 
 def log_loss(prior, problem):

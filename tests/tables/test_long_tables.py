@@ -63,7 +63,7 @@ def fitted(table, **options):
 
 @pytest.fixture(scope="module")
 def model(lines):
-    return fitted(lines, row="id")
+    return fitted(lines, row="id", identify=True)
 
 
 def test_a_long_table_is_one_of_lists(rows, lines, model):
