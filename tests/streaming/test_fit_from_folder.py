@@ -184,8 +184,8 @@ def test_a_module_is_trained_on_the_same_rows(rows, folder_of, reading_of, mixed
     found = fit_folder(PartialLabelRegressor(learner, random_state=0), reading, tmp_path / "scratch2").model
     in_memory = PartialLabelRegressor(learner, random_state=0).fit(X, S)
     assert np.mean((found.predict(X) - y) ** 2) < 1.5 * np.mean((in_memory.predict(X) - y) ** 2)
-    held_out = Module(make, epochs=3, validation_fraction=0.1, monitor="evidence", device="cpu")
-    model = fit_folder(PartialLabelRegressor(held_out, random_state=0), reading, tmp_path / "scratch3").model
+    learner = Module(make, epochs=3, validation_fraction=0.1, monitor="evidence", device="cpu")
+    model = fit_folder(PartialLabelRegressor(learner, random_state=0), reading, tmp_path / "scratch3").model
     assert len(model.model_.report.validation) == 3
 
 
