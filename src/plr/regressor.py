@@ -275,8 +275,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             check_match_score(S, self.match_score)
         if self.one_to_one:
             check_one_to_one(S, checked)
-        says_something = S.prior is not None or self.match_score is not None or teaching_rows(S, checked).any()
-        if self.prior == "learned" and not says_something:
+        if self.prior == "learned" and not (
+            S.prior is not None or self.match_score is not None or teaching_rows(S, checked).any()
+        ):
             raise ParameterError(
                 "{parameter}='learned' has nothing to learn from: there are no rows of several candidates of which the "
                 "true one is known, and neither a prior nor a match_score. Give the true labels of some rows as known "
