@@ -45,6 +45,9 @@ def test_r2_on_the_rows_that_are_known():
     weight = np.random.default_rng(0).uniform(size=90)
     weighted = r2_score(Y[rows], model.predict(X)[rows], sample_weight=weight[rows])
     assert model.score(X, S, weight, KNOWN) == pytest.approx(weighted)
+    chosen = np.random.default_rng(1).uniform(0.1, 1.0, size=90)
+    by_chance = r2_score(Y[rows], model.predict(X)[rows], sample_weight=1 / chosen[rows])
+    assert model.score(X, S, known={"value": KNOWN, "probability": chosen}) == pytest.approx(by_chance)
     for few in (np.full(90, np.nan), np.where(np.arange(90) == 0, Y, np.nan)):
         with pytest.warns(UndefinedMetricWarning, match="at least two rows"):
             assert np.isnan(model.score(X, S, known=few))

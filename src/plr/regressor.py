@@ -671,7 +671,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         sample_weight : array-like of shape (n,), optional
         known : array-like of shape (n,) or table of n rows, optional
             True labels of rows that somebody looked up, as in ``fit``. The score then is R² on these rows, and all
-            others are ignored; NaN, with a warning, where there are fewer than two.
+            others are ignored; NaN, with a warning, where there are fewer than two. Rows that were chosen with known
+            probabilities count by their inverses, so that the score is an estimate for all rows.
         """
         S = as_candidate_sets(y)
         plain = is_plain_target(y)
@@ -689,7 +690,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                     stacklevel=2,
                 )
                 return float("nan")
-            return _r2(checked.value[rows], prediction[rows], None if weight is None else weight[rows])
+            counts = checked.stands_for if weight is None else weight * checked.stands_for
+            return _r2(checked.value[rows], prediction[rows], counts[rows])
         if plain:
             return _r2(S.values, prediction, weight)
         return float(np.average(self.noise_.log_likelihood(prediction, self._weigh(S), relative), weights=weight))

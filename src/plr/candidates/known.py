@@ -66,6 +66,16 @@ class CheckedRows:
         """The rows that somebody looked at, with an answer or without."""
         return self.labelled | self.missing | self.undecided
 
+    @property
+    def stands_for(self) -> Floats:
+        """How many rows each row stands for: the more, the less probable it was to be chosen.
+
+        Rows of which that is not known count as the others do on average; where it is known of none, as one each.
+        """
+        known = self.looked_at & ~np.isnan(self.probability)
+        inverse = 1.0 / np.where(known, self.probability, 1.0)
+        return np.where(known, inverse, inverse[known].mean() if known.any() else 1.0)
+
     def settle(self, S: CandidateSets) -> CandidateSets:
         """Return the sets with known labels in place of all candidates of their rows."""
         values = np.where(self.labelled[S.row_index], self.value[S.row_index], S.values)
