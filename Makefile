@@ -13,7 +13,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-all lint docs bench learners theory clean
+.PHONY: run test test-all lint docs bench real golden learners theory clean
 
 run: $(VENV)/.runs
 	$(BIN)/plr benchmark --preset quick --out runs/quick

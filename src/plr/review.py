@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.priors.logit import Alternatives
+from plr.threads import one_blas_thread
 
 __all__ = ["RANDOM", "REVIEW", "Review", "choose_rows", "worth_checking"]
 
@@ -103,6 +104,7 @@ class Review:
         ]
 
 
+@one_blas_thread()
 def choose_rows(
     n: int,
     S: CandidateSets,

@@ -23,6 +23,7 @@ from plr.candidates import CandidateSets
 from plr.preprocessing.scaling import Affine, rescaled
 from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
+from plr.threads import one_blas_thread
 
 __all__ = ["FREEDOM", "Dependence", "explain", "intraclass_correlation", "student_scale", "variance_explained"]
 
@@ -102,6 +103,7 @@ def _ranks(values: Floats, weights: Floats) -> Floats:
     return np.asarray((np.cumsum(total) - total / 2)[places])
 
 
+@one_blas_thread()
 def explain(
     dependence: Dependence,
     S: CandidateSets,

@@ -39,6 +39,7 @@ from plr.priors.logit import Alternatives, fit_logit
 from plr.priors.one_to_one import one_to_one_shares
 from plr.priors.smoothing import KernelSmoother, SmoothFunction
 from plr.priors.utilities import FittedUtility, Refinement, table_names, tabulate
+from plr.threads import one_blas_thread
 
 __all__ = [
     "LEAST_PROBABILITY",
@@ -253,6 +254,7 @@ class LearnedPrior:
         if self.model is not None:
             self.model.check_names(table_names(self.columns, self.model_sees_agreement))
 
+    @one_blas_thread()
     def weigh(self, S: CandidateSets) -> CandidateSets:
         """Return the sets with the prior that the features of their candidates give."""
         return S.with_prior(Alternatives(S.offsets).softmax(self._utility(S)))
@@ -270,6 +272,7 @@ class LearnedPrior:
         # How much a prior counts is not known where training rows had none; it then counts as it is.
         return utility if self.columns.with_prior or S.prior is None else utility + log_prior(S)
 
+    @one_blas_thread()
     def probabilities(self, S: CandidateSets, prediction: Floats, X: Any) -> tuple[Floats, Floats]:
         """Return the probability of each candidate of new rows, and that none of a row's is true."""
         assert self.agreement is not None
@@ -431,6 +434,7 @@ def share_training_records(
     return one_to_one(S, utility, counted), counted
 
 
+@one_blas_thread()
 def learn_coefficients(
     S: CandidateSets,
     checked: CheckedRows | None,
@@ -508,6 +512,7 @@ def teaching_rows(S: CandidateSets, checked: CheckedRows | None, weights: Floats
     return found if weights is None else found & (weights > 0)
 
 
+@one_blas_thread()
 def learn_belief(
     S: CandidateSets,
     target: Affine,

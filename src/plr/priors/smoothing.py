@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from plr._fields import MATRIX, require
 from plr.preprocessing.scaling import Affine
+from plr.threads import LIGHTGBM, one_blas_thread
 
 if TYPE_CHECKING:
     import lightgbm
@@ -99,6 +100,7 @@ class KernelSmoother:
         How much each row counts, 1 on average; rows that count for nothing are only predicted.
     """
 
+    @one_blas_thread()
     def __init__(
         self, X: Floats, folds: Sequence[NDArray[np.int64]], seed: int = 0, weights: Floats | None = None
     ) -> None:
@@ -139,10 +141,11 @@ class KernelSmoother:
         """
         smooth = self.out_of_fold(labels)
         trees = smooth.copy()
-        for fold in self._folds:
-            rows = self._rows_without(fold)
-            if len(rows) >= _FEWEST_ROWS_OF_TREES and self._X.shape[1]:
-                trees[fold] = self._fit_trees(labels, rows).predict(self._X[fold])
+        with LIGHTGBM.work(1):
+            for fold in self._folds:
+                rows = self._rows_without(fold)
+                if len(rows) >= _FEWEST_ROWS_OF_TREES and self._X.shape[1]:
+                    trees[fold] = self._fit_trees(labels, rows).predict(self._X[fold], num_threads=1)
         away, weights = trees - smooth, self._weights
         size = float(weights @ away**2)
         share = float(weights @ (away * (labels - smooth))) / size if size > 0.0 else 0.0
