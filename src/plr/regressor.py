@@ -57,7 +57,7 @@ from plr.priors.learned import (
 )
 from plr.priors.utilities import UtilityModel
 from plr.review import Review, choose_rows
-from plr.training import Recipe, count_rows, encode_rows, resolve_parts
+from plr.training import Recipe, count_rows, encode_rows, resolve_parts, settle_known
 from plr.weighting import Weighting
 from plr.weighting.rule import Rule, row_sums, thread_count
 
@@ -272,6 +272,12 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             raise CandidateError("There are no rows to fit; give at least one.")
         checked = read_known(known, S)
         if self.match_score is not None:
+            if self.prior == "given":
+                raise ParameterError(
+                    "{parameter} counts with prior='auto' and prior='learned', and prior is 'given'; leave out one.",
+                    parameter="match_score",
+                    value=self.match_score,
+                )
             check_match_score(S, self.match_score)
         if self.one_to_one:
             check_one_to_one(S, checked)
@@ -319,7 +325,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         learned = result.prior
         weighed = S if learned is None else learned.weigh(S)
         settled = weighed if checked is None else checked.settle(weighed)
-        task = replace(task if belief is not None else trained, S=settled)
+        task = replace(settle_known(task) if belief is not None else trained, S=settled)
         labels = task.preprocess()
         noise = fit_noise(
             prediction if model.out_of_fold is None else model.out_of_fold,
@@ -347,7 +353,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if self.one_to_one and belief is None:
             shares, counted = share_training_records(S, probabilities, checked, task.sample_weight)
             present = np.where(counted, row_sums(probabilities, S), 0.0)
-            learned = (learned or given_prior(S)).holding(S, shares * present[S.row_index])
+            probabilities = shares * present[S.row_index]
+            learned = (learned or given_prior(S)).holding(S, probabilities)
         recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
         self._take_parts(learner, weighting, loss, model, noise, diagnosis, prior=learned, **recorded)
         self.start_weights_ = result.first

@@ -28,7 +28,7 @@ from plr.priors.utilities import Refinement, UtilityModel
 from plr.weighting import Average, Posterior, Weighting, get_weighting
 from plr.weighting.rule import Rule, row_sums
 
-__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "may_depend", "resolve_parts"]
+__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "may_depend", "resolve_parts", "settle_known"]
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ class Recipe:
     def train(self, task: Task) -> Trained:
         """Return a fitted model, and what it was fitted to."""
         given, weights = task.S, row_weights(task)
-        task = _settle_known(task).prepared()
+        task = settle_known(task).prepared()
         dependence = self._look_for_dependence(task, given, weights)
         learned = None
         if self.prior != "given" and (task.known is not None or self.match_score is not None):
@@ -212,7 +212,7 @@ def count_rows(S: CandidateSets, sample_weight: Floats | None, known: CheckedRow
     """Return how much each row counts: the less, the more probable its sets say it is that its truth is missing."""
     if S.missing is None:
         return sample_weight
-    present = 1.0 - S.missing if known is None else np.where(known.labelled, 1.0, 1.0 - S.missing)
+    present = 1.0 - S.missing if known is None else np.where(known.labelled | known.missing, 1.0, 1.0 - S.missing)
     weight = present if sample_weight is None else sample_weight * present
     if not weight.any():
         raise PriorError(
@@ -232,7 +232,7 @@ def encode_rows(X: Any, learner: Learner, categorical: tuple[int, ...]) -> Float
     return learn_encoding(X, categorical).apply(X)
 
 
-def _settle_known(task: Task) -> Task:
+def settle_known(task: Task) -> Task:
     """Return the task with known labels in place of the candidates of their rows.
 
     A row whose truth is known to be missing, and not known, has nothing to learn from, and no weight.

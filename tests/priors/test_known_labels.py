@@ -383,3 +383,43 @@ class TestMatchScore:
         S = CandidateSets([1.0, 2.0], [0, 1, 2], features={"score": [0.1, 0.2], "kind": ["a", "b"]})
         with pytest.raises(ParameterError, match=message):
             PartialLabelRegressor("linear", match_score=name).fit([[0.0], [1.0]], S)
+
+    def test_needs_a_prior_that_is_not_given(self):
+        with pytest.raises(ParameterError, match="leave out one"):
+            fit(JOIN, match_score="score", prior="given")
+
+
+def test_equal_scores_are_equally_believable():
+    S = JOIN.S
+    score = np.round(S.features["score"], 1)
+    problem = type(JOIN)(JOIN.X, CandidateSets(S.values, S.offsets, features={"score": score}), JOIN.y)
+    prior = fit(problem, problem.known(60)).prior_
+    same = CandidateSets([1.0, 1.0, 2.0], [0, 3], features={"score": [0.9, 0.9, 0.1]})
+    first, second, last = prior.weigh(same).prior
+    assert first == pytest.approx(second)
+    assert first > last
+    unknown = CandidateSets([1.0, 1.0], [0, 2], features={"score": [np.nan, np.nan]})
+    np.testing.assert_allclose(prior.weigh(unknown).prior, 0.5)
+
+
+def test_answers_that_no_candidate_is_true_count_in_full():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 2))
+    values = (X.sum(axis=1)[:, None] + random.normal(0, 0.5, (200, 3))).ravel()
+    S = CandidateSets(values, 3 * np.arange(201), prior=np.full(600, 0.1), prior_is="probability")
+    known = {"value": np.full(200, np.nan), "answer": np.array(["none of these"] * 140 + [""] * 60)}
+    known["value"][140:] = S.values[::3][140:]
+    model = PartialLabelRegressor("linear", prior="learned", start=NEIGHBOURS, random_state=0).fit(X, S, known=known)
+    missing = model.identify(X, S).missing
+    assert 0.6 < missing.mean() < 0.8
+
+
+def test_features_far_beyond_those_of_training():
+    S = JOIN.S
+    prior = fit(JOIN, JOIN.known(40)).prior_
+    far = CandidateSets(S.values, S.offsets, features={"score": 1e308 * np.sign(S.features["score"] - 0.5)})
+    assert np.isfinite(prior.weigh(far).prior).all()
+    huge = type(JOIN)(
+        JOIN.X, CandidateSets(S.values, S.offsets, features={"score": 1e307 * S.features["score"]}), JOIN.y
+    )
+    assert np.isfinite(fit(huge, JOIN.known(40)).predict(JOIN.X)).all()

@@ -22,6 +22,8 @@ _MOST_LEVELS = 30
 # Values are near each other within this share of the spread of their row.
 _NEARBY = 0.05
 _LEAST_PRIOR = 1e-12
+# A column that differs by less within rows counts as constant.
+_LEAST_SCALE = 1e-300
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class CandidateColumns:
     ----------
     numbers : dict of str to (float, float)
         Columns of numbers, each with a low and a high value that are typical of it. Each gives its value, whether it is
-        the highest of its row and whether the second.
+        the highest of its row, and whether one other is higher.
     gaps : tuple of str
         Which of these had gaps in training; each gets a column that says where.
     levels : dict of str to tuple of str
@@ -56,7 +58,7 @@ class CandidateColumns:
         require(all(len(pair) == 2 for pair in self.numbers.values()), "a range needs a low and a high value")
         require({*self.gaps} <= self.numbers.keys() and not self.numbers.keys() & self.levels.keys(), "unknown columns")
         require(len(self.scales) == len(self.groups), "columns and scales differ in number")
-        require(bool((self.scales > 0).all()), "scales must be positive")
+        require(bool((self.scales >= _LEAST_SCALE).all()), "scales must be positive")
 
     @classmethod
     def learn(cls, S: CandidateSets, weights: Floats, with_values: bool) -> CandidateColumns:
@@ -76,11 +78,12 @@ class CandidateColumns:
         width = own + len(_BUILT_IN) * with_values + (S.prior is not None)
         plain = cls(ranges, tuple(gaps), levels, with_values, S.prior is not None, np.ones(width))
         raw, sets = plain.matrix(S), Alternatives(S.offsets)
-        away = raw - (sets.sum(raw) / sets.sizes[:, None])[sets.rows]
-        largest = np.maximum(np.abs(away).max(axis=0, initial=0.0), np.finfo(float).tiny)
-        spread = largest * np.sqrt(np.average((away / largest) ** 2, axis=0, weights=weights[sets.rows]))
+        # In units of the largest, whose square is a number.
+        unit = _largest(raw)
+        away = raw / unit - (sets.sum(raw / unit) / sets.sizes[:, None])[sets.rows]
+        spread = unit * np.sqrt(np.average(away**2, axis=0, weights=weights[sets.rows]))
         # The log prior keeps its meaning: with coefficient 1 it is the given prior.
-        kept = (spread == 0) | np.array([group == "prior" for group in plain.groups], dtype=bool)
+        kept = (spread < _LEAST_SCALE) | np.array([group == "prior" for group in plain.groups], dtype=bool)
         return replace(plain, scales=np.where(kept, 1.0, spread))
 
     @property
@@ -106,17 +109,20 @@ class CandidateColumns:
         rows, columns = sets.rows, []
         for name in self.numbers:
             column = self._column(S, name, "f")
-            order, present = _order(sets, column), ~np.isnan(column)
+            higher, present = _higher(sets, column), ~np.isnan(column)
+            unit = _largest(column)
             count = sets.sum(present.astype(float))
-            mean = sets.sum(np.where(present, column, 0.0)) / np.maximum(count, 1.0)
-            columns += [np.where(present, column, mean[rows]), order == 0, order == 1]
+            mean = sets.sum(np.where(present, column / unit, 0.0)) / np.maximum(count, 1.0) * unit
+            columns += [np.where(present, column, mean[rows]), present & (higher == 0), present & (higher == 1)]
         columns += [np.isnan(self._column(S, name, "f")) for name in self.gaps]
         for name, levels in self.levels.items():
             column = self._column(S, name, "U")
             columns += [column == level for level in levels]
         if self.with_values:
             standard, several = _standardised(sets, S.values), np.maximum(sets.sizes[rows] - 1, 1)
-            columns += [_order(sets, -S.values) / several, standard, np.abs(standard), _nearby(sets, standard)]
+            # Equal values have the same place: the middle of theirs.
+            lower = (_higher(sets, -S.values) + several - _higher(sets, S.values)) / 2
+            columns += [lower / several, standard, np.abs(standard), _nearby(sets, standard)]
         if self.with_prior:
             columns.append(log_prior(S))
         return np.column_stack(columns).astype(float) / self.scales if columns else np.empty((len(S.values), 0))
@@ -152,12 +158,22 @@ def _frequent(column: NDArray[Any]) -> tuple[str, ...]:
     return tuple(str(level) for level in found[np.argsort(-counts, kind="stable")[:_MOST_LEVELS]])
 
 
-def _order(sets: Alternatives, column: Floats) -> Floats:
-    """Return each candidate's place in its row, 0 for the highest; missing ones come last."""
-    order = np.lexsort((-np.nan_to_num(column, nan=-np.inf), sets.rows))
-    place = np.empty(len(column))
-    place[order] = np.arange(len(column)) - sets.offsets[:-1][sets.rows]
-    return place
+def _largest(columns: Floats) -> Floats:
+    """Return the largest absolute value of each column, 1 where all are 0 or missing."""
+    largest = np.nanmax(np.abs(columns), axis=0, initial=0.0)
+    return np.asarray(np.where(largest > 0.0, largest, 1.0))
+
+
+def _higher(sets: Alternatives, column: Floats) -> Floats:
+    """Return how many candidates of its row are higher than each; missing ones are lower than all others."""
+    filled = np.nan_to_num(column, nan=-np.inf)
+    order = np.lexsort((-filled, sets.rows))
+    line, rows = filled[order], sets.rows[order]
+    begins = np.append(True, (line[1:] != line[:-1]) | (rows[1:] != rows[:-1]))
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(line)), 0))
+    higher = np.empty(len(column))
+    higher[order] = first - sets.offsets[:-1][rows]
+    return higher
 
 
 def _standardised(sets: Alternatives, values: Floats) -> Floats:

@@ -93,6 +93,8 @@ _SAME_TOTAL = 1e-9
 # A probability that a truth is missing is kept this far from 0 and 1, so that checked rows can correct it.
 _LEAST_MISSING = 1e-9
 _RULED_OUT = -1e3
+# The largest coefficient that a model file may have, of a column that is scaled within rows.
+_LARGEST_COEFFICIENT = 1e6
 # Encoded features are cut off here, in standard deviations.
 _FARTHEST = 100.0
 # Distances from predictions are cut off here, in units of the noise.
@@ -248,6 +250,7 @@ class LearnedPrior:
 
     def __post_init__(self) -> None:
         require(self.coefficients.shape == self.columns.scales.shape, "columns and coefficients differ in number")
+        require(bool((np.abs(self.coefficients) <= _LARGEST_COEFFICIENT).all()), "coefficients out of range")
         require(self.checked >= 0, "number of checked rows out of range")
         require(all(0.0 <= share <= 1.0 for share in self.held.values()), "probabilities of records out of range")
         require(self.agreement is not None or not self.model_sees_agreement, "there is no agreement to be seen")
@@ -261,7 +264,9 @@ class LearnedPrior:
 
     def _utility(self, S: CandidateSets, ratio: Floats | None = None) -> Floats:
         matrix = self.columns.matrix(S)
-        utility = matrix @ self.coefficients
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Features far beyond those of training.
+            utility = np.nan_to_num(matrix @ self.coefficients, nan=0.0, posinf=-_RULED_OUT, neginf=_RULED_OUT)
         if ratio is not None and self.agreement is not None:
             utility = utility + self.agreement.exponent * ratio
         sees = self.model_sees_agreement
@@ -492,16 +497,16 @@ def learn_coefficients(
 
 def _centre(columns: CandidateColumns, match_score: str | None, score: float) -> Floats:
     """Return what coefficients are shrunk towards."""
-    by_name = {"log prior": 1.0} if columns.with_prior else {}
-    if match_score is not None:
-        by_name[match_score] = score
-    return np.array([by_name.get(name, 0.0) for name in columns.names])
+    by_group = {"prior": 1.0, "score": score}
+    return np.array([by_group.get(group, 0.0) for group in _groups(columns, match_score)])
 
 
 def _groups(columns: CandidateColumns, match_score: str | None) -> tuple[str, ...]:
     """Return the group of each column: of a match score it is known roughly how much it counts."""
-    pairs = zip(columns.names, columns.groups, strict=True)
-    return tuple("score" if name == match_score else group for name, group in pairs)
+    if match_score is None:
+        return columns.groups
+    place = columns.names.index(match_score)
+    return (*columns.groups[:place], "score", *columns.groups[place + 1 :])
 
 
 def teaching_rows(S: CandidateSets, checked: CheckedRows | None, weights: Floats | None = None) -> Booleans:
@@ -675,7 +680,9 @@ def _learn_missing(
     spread = float(np.sqrt(np.average((total - middle) ** 2, weights=weights)))
     spread = spread if spread > _SAME_TOTAL else 1.0
     strength, missing = (total[looked_at] - middle) / spread, checked.missing[looked_at]
-    counts, centre = weights[looked_at], 0.0 if given else float(logit(_MISSING))
+    # How often truths are missing is to hold for all rows, however these were chosen.
+    counts, stands_for = weights[looked_at], checked.stands_for[looked_at]
+    counts, centre = counts * stands_for / stands_for.mean(), 0.0 if given else float(logit(_MISSING))
     offset = np.zeros(len(counts)) if S.missing is None else _log_odds(S.missing[looked_at])
 
     def loss(parameters: Floats) -> float:

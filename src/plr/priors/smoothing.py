@@ -45,6 +45,8 @@ _TREE_PARAMETERS = {
     "feature_fraction": 0.7,
     "bagging_fraction": 0.8,
     "bagging_freq": 1,
+    "deterministic": True,
+    "force_col_wise": True,
     "num_threads": 1,
     "verbosity": -1,
 }
