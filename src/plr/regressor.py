@@ -247,7 +247,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             True labels of rows that somebody looked up, NaN elsewhere. One that is none of its row's candidates says
             that the truth was missing there. A table has the column ``value`` and may have ``record``, ``answer``
             (``"none of these"`` or ``"cannot tell"``) and ``probability``, with which the row was chosen to be looked
-            at; without it, checked rows are taken for a random sample.
+            at; without it, checked rows are taken for a random sample. Where five or more labels are known, candidates
+            are rounded to as many decimals as these have before the two are compared; otherwise they may differ by a
+            millionth.
 
         Returns
         -------

@@ -118,11 +118,11 @@ class ReviewQueue:
         """Read what `to_dict` wrote; raise `DataError` for anything else, since model files may come from anywhere."""
         try:
             queue = cls(
-                [key if isinstance(key, int) else str(key) for key in written["row"]],
+                _row_names(written["row"]),
                 [[_candidate(candidate) for candidate in row] for row in written["candidates"]],
                 [str(how) for how in written["chosen"]],
                 [float(probability) for probability in written["probability"]],
-                {str(name): [str(cell) for cell in cells] for name, cells in written["columns"].items()},
+                {_encodable(name): [_encodable(cell) for cell in cells] for name, cells in written["columns"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError("What the model file says about rows worth checking cannot be read.") from error
@@ -138,6 +138,21 @@ class ReviewQueue:
         return queue
 
 
+def _row_names(written: Any) -> list[int | str]:
+    kinds = set(map(type, written))
+    if kinds <= {str}:
+        return list(map(_encodable, written))
+    if kinds != {int} or not -(2**63) <= min(written) <= max(written) < 2**63:
+        raise ValueError("rows are neither all numbers of 64 bits nor all texts")
+    return list(written)
+
+
+def _encodable(written: Any) -> str:
+    text = str(written)
+    text.encode()
+    return text
+
+
 def _candidate(written: Any) -> dict[str, Any]:
     value, probability = float(written["value"]), float(written["probability"])
     if not (math.isfinite(value) and 0.0 <= probability <= 1.0 + 1e-6):
@@ -145,7 +160,7 @@ def _candidate(written: Any) -> dict[str, Any]:
     return {
         "value": value,
         "probability": probability,
-        **({"record": str(written["record"])} if "record" in written else {}),
+        **({"record": _encodable(written["record"])} if "record" in written else {}),
     }
 
 

@@ -211,7 +211,10 @@ ZONE = dt.timezone(dt.timedelta(hours=12))
         (pd.Series(pd.to_datetime(["1970-01-02 12:00", None])).dt.tz_localize("UTC"), [1.5, NAN]),
         (pl.Series([dt.date(1970, 1, 2), None]), [1, NAN]),
         (pa.array([dt.date(1970, 1, 2), None]), [1, NAN]),
+        ([np.datetime64("1970-01-02"), None, np.datetime64("NaT"), dt.date(1970, 1, 3)], [1, NAN, NAN, 2]),
+        ([np.datetime64("1970-01-02T12:00:00.000000001")], [1.5]),
         ([dt.timedelta(hours=12), None], [0.5, NAN]),
+        ([np.timedelta64(12, "h"), None, np.timedelta64("NaT")], [0.5, NAN, NAN]),
         (pl.Series([dt.timedelta(hours=12), None]), [0.5, NAN]),
         (["shop", None, NAN], ["shop", "", ""]),
         (pd.Series(["shop", None], dtype="category"), ["shop", ""]),
@@ -219,6 +222,8 @@ ZONE = dt.timezone(dt.timedelta(hours=12))
         (pl.Series(["shop", None], dtype=pl.Categorical), ["shop", ""]),
         (pa.array(["shop", None]).dictionary_encode(), ["shop", ""]),
         ([1, "shop"], ["1", "shop"]),
+        ([b"caf\xc3\xa9", None], ["café", ""]),
+        (np.array([b"shop", b"web"]), ["shop", "web"]),
         ([MIDNIGHT, "never"], ["1970-01-02 00:00:00", "never"]),
     ],
 )
@@ -244,6 +249,14 @@ def test_names_of_records():
     assert record_names(pd.Series([7.0, NAN])).tolist() == ["7", ""]
     assert record_names(pl.Series([large, 7])).tolist() == [str(large), "7"]
     assert record_names([np.float32(7), pd.NA]).tolist() == ["7", ""]
+    for padded in (["B1 ", " 7", b"x"], np.array(["B1 ", " 7", "x"]), pl.Series(["B1 ", "\t7", "x"])):
+        assert record_names(padded).tolist() == ["B1", "7", "x"]
+
+
+def test_lists_of_numpy_dates():
+    days = [np.array(["1970-01-02", "1970-01-03"], dtype="datetime64[D]"), [np.datetime64("NaT")]]
+    S = CandidateSets.from_lists(VALUES, features={"day": days})
+    np.testing.assert_array_equal(S.features["day"], [1, 2, NAN])
 
 
 def test_a_record_twice_in_a_row():
@@ -267,6 +280,10 @@ def lists(**options):
         (lambda: lists(features={"a": [[1.0, np.inf], [1.0]]}), CandidateError, {"row": 0, "column": "a"}),
         (lambda: lists(features={"a": [["x" * 2000, "y"], ["z"]]}), CandidateError, "2,000 characters"),
         (lambda: lists(features={3: SCORE}), ParameterError, {"parameter": "features", "value": 3}),
+        (lambda: lists(features=["s"]), ParameterError, {"parameter": "features", "value": ["s"]}),
+        (lambda: lists(features=pd.DataFrame({"s": [1.0, 2.0, 3.0]})), ParameterError, "must be a dict"),
+        (lambda: CandidateSets([1, 2], [0, 2], features=["s"]), ParameterError, "must be a dict"),
+        (lambda: lists(features={"a": [[b"\xff", b"a"], [b"b"]]}), CandidateError, "no text in UTF-8"),
         (lambda: lists(record=[["a"], ["b"]]), LengthError, {"row": 0}),
         (lambda: CandidateSets([1, 2], [0, 2], features={"a": [1.0]}), LengthError, r"shape \(1,\), and there are 2"),
         (lambda: CandidateSets([1, 2], [0, 2], record=[[1, 2]]), LengthError, "give one entry each"),

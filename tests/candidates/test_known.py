@@ -82,10 +82,32 @@ def test_answers_and_probabilities():
 
 
 def test_printed_precision():
-    exact = CandidateSets.from_lists([[1.2345, 7.0], [1.2345, 1.2301]])
-    checked = read_known([1.23, 1.23], exact)
-    assert checked.true.tolist() == [True, False, False, False]
-    assert checked.missing.tolist() == [False, True]
+    exact = CandidateSets.from_lists([[1.2345, 7.0], [1.2345, 1.2301], [12.3], [4.5], [6.25]])
+    checked = read_known([1.23, 1.23, 12.0, 4.5, 6.25], exact)
+    assert checked.true.tolist() == [True, False, False, False, False, True, True]
+    assert checked.missing.tolist() == [False, True, True, False, False]
+
+
+def test_few_labels_do_not_show_how_they_are_rounded():
+    exact = CandidateSets.from_lists([[12.3, 20.0], [1.2345, 7.0], [5.0], [6.0], [7.0]])
+    for known in ([12.0, NAN, 5.0, 6.0, 7.0], [12.0] + [NAN] * 4):
+        checked = read_known(known, exact)
+        assert checked.missing.tolist() == [True, False, False, False, False]
+    assert read_known([12.3 * (1 + 1e-7), NAN, NAN, NAN, NAN], exact).true[0]
+    assert read_known([12.0, 7.0, 5.0, 6.0, 7.0], exact).true[0]
+
+
+def test_answers_in_any_case():
+    known = {"value": [2.0, 9.0, 5.0], "answer": ["Cannot tell ", "NONE OF THESE", None]}
+    for frame in (dict, pd.DataFrame, pl.DataFrame, pa.table):
+        checked = read_known(frame(known), S)
+        assert checked.undecided.tolist() == [True, False, False]
+        assert checked.missing.tolist() == [False, True, False]
+
+
+def test_blanks_around_records():
+    padded = CandidateSets.from_lists([[1.0, 2.0]], record=[["B1 ", "B2"]])
+    assert read_known({"record": [" B1"]}, padded).true.tolist() == [True, False]
 
 
 def test_labels_of_rows_that_are_dropped_are_left_out():

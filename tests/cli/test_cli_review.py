@@ -140,6 +140,14 @@ def test_a_file_that_says_something_else_is_refused(run, model, folder):
         {**written, "chosen": ["x"] * len(written["row"])},
         {**written, "candidates": [[{"value": "nan", "probability": 1.0}]] * len(written["row"])},
         {**written, "candidates": [[]] * len(written["row"])},
+        {**written, "row": ["a", *written["row"][1:]]},
+        {**written, "row": [2**70, *written["row"][1:]]},
+        {**written, "row": [True, *written["row"][1:]]},
+        {**written, "row": [None] * len(written["row"])},
+        {**written, "row": ["\ud800"] * len(written["row"])},
+        {**written, "columns": {"\ud800": ["x"] * len(written["row"])}},
+        {**written, "columns": {"x": ["\ud800"] * len(written["row"])}},
+        {**written, "candidates": [[{"value": 1, "probability": 1.0, "record": "\ud800"}]] * len(written["row"])},
     ):
         with pytest.raises(DataError, match="worth checking"):
             ReviewQueue.from_dict(wrong)

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from plr.columns.candidates import read_sets
-from plr.errors import CandidateError, PriorError
+from plr.columns.candidates import read_candidates, read_sets
+from plr.errors import CandidateError, PlrWarning, PriorError
 from plr.sources.source import TableSource
 from support.refusals import refused
 
@@ -43,3 +43,59 @@ def test_problems_with_the_column_itself():
         CandidateError, "^rows.csv, data row 10 counted from 0: Column 'b' holds 'x': strings are not numbers"
     ):
         read_sets(table, ["a", "b"], TableSource(table, "rows.csv"), 10)
+
+
+def described(y, score):
+    return read_candidates(pa.table({"y": y, "score": score}), ["y"], features=["score"], empty="drop").features[
+        "score"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("y", "score", "expected"),
+    [
+        (["[1, 2]", "[3]"], ["[0.5, 0.2]", "[0.1]"], [0.5, 0.2, 0.1]),
+        (["[1]", "[3]"], ["[0.5]", "[null]"], [0.5, np.nan]),
+        (["1|2", "[]", None, "3"], ["[0.5, true]", "[]", None, "2"], [0.5, 1.0, 2.0]),
+        (["1|2", "3"], ['["a|b", null]', '["c, d"]'], ["a|b", "", "c, d"]),
+        (["1|2", "3"], ["[a]|[b]", "c"], ["[a]", "[b]", "c"]),
+        (["1|2", "3|4", "5"], ["0.5|n/a", "NA|0.1", "N/A"], [0.5, np.nan, np.nan, 0.1, np.nan]),
+        (["1|2", "3", "4"], ["0.5|0.2", None, ""], [0.5, 0.2, np.nan, np.nan]),
+    ],
+)
+def test_entries_of_candidates(y, score, expected):
+    for kind in (pa.string(), pa.large_string()):
+        found = described(y, pa.array(score, kind))
+        np.testing.assert_array_equal(found, np.array(expected))
+    np.testing.assert_array_equal(described(y, pa.array(score).dictionary_encode()), np.array(expected))
+
+
+def test_records_in_lists():
+    table = pa.table({"y": ["[1, 2]", "[3]"], "id": ['["B1 ", 7]', "[8]"]})
+    assert read_candidates(table, ["y"], record="id").record.tolist() == ["B1", "7", "8"]
+
+
+@pytest.mark.parametrize("score", ["[a, b]", "['a', 'b']", '["a", ["b"]]', '["\\ud800", "b"]', "[" * 5000 + "]" * 5000])
+def test_entries_that_are_no_list(score):
+    table = pa.table({"y": ["[3]", "[1, 2]"], "score": ["[1]", score]})
+    with refused(CandidateError, r"^rows.csv, data row 11 counted from 0: column 'score': .* is not a list; write"):
+        read_sets(table, ["y"], TableSource(table, "rows.csv"), 10, features=["score"])
+
+
+@pytest.mark.parametrize(
+    ("y", "score"),
+    [
+        (["1|2", "3"], ["0.5|unknown", "0.1"]),
+        ([[1.0, 2.0], [3.0]], [["0.5", "unknown"], ["0.1"]]),
+        ([1.0, 2.0, 3.0], ["0.5", "unknown", "0.1"]),
+    ],
+)
+def test_categories_that_are_mostly_numbers(y, score):
+    with pytest.warns(PlrWarning, match="'score' is taken as categories .* 'unknown' is none"):
+        assert described(y, score).tolist() == ["0.5", "unknown", "0.1"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_categories_that_are_seldom_numbers():
+    assert described(["1|2", "3"], ["shop|web", "7"]).tolist() == ["shop", "web", "7"]
+    assert described(["1|2", "3|4"], ["shop|web", "7|8"]).tolist() == ["shop", "web", "7", "8"]

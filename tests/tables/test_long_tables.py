@@ -8,9 +8,11 @@ import pytest
 from plr import CandidateSets, TableModel, load_model
 from plr.columns.candidates import SetColumns
 from plr.errors import CandidateError, DataError, DataNotFoundError, EmptySetError, ParameterError, PlrWarning
+from plr.front_end import PYTHON
 from plr.sources.source import TableSource
 from plr.tables import write_table
 from plr.tables.fit_table import check_table
+from plr.tables.known import known_labels
 from plr.tables.long_table import LongTable, find_row_column
 from support.candidate_mechanisms import join
 
@@ -155,8 +157,8 @@ def test_answers_that_are_no_value(rows, lines):
             # As `review` names the column.
             "row": ["id3", "id5", "id7", "id8"],
             "value": [rows["truth"][3].as_py(), None, None, None],
-            "record": ["r3", None, None, None],
-            "answer": [None, "none of these", "cannot tell", None],
+            "record": ["r3 ", None, None, None],
+            "answer": [None, "None of these", "cannot tell ", None],
             "probability": [0.5, 1.0, 0.25, 0.5],
         }
     )
@@ -177,7 +179,10 @@ def test_answers_that_are_no_value(rows, lines):
         ({"number": [1], "value": [1.0]}, "lacks the column 'id'"),
         ({"row": [1], "value": [1.0]}, "row '1' is unknown"),
         ({"id": ["id1"], "value": ["high"]}, "must be numbers"),
-        ({"id": ["id1"], "value": [1.0], "answer": ["maybe"]}, "'answer' has 'maybe'"),
+        (
+            {"id": ["id1", "id0"], "value": [1.0, None], "answer": [None, "maybe"]},
+            "data row 1 counted from 0: the column 'answer' has 'maybe'",
+        ),
         ({"id": ["id1"], "value": [np.inf]}, "not finite"),
     ],
 )
@@ -194,6 +199,43 @@ def test_known_labels_must_fit_their_row(rows, lines):
         fitted(lines, row="id", known="knwon")
     with pytest.warns(PlrWarning, match="5 of 5 known labels are none of their row's candidates"):
         fitted(lines, row="id", ignore="known", known={"id": [f"id{n}" for n in range(5)], "value": [-1.0] * 5})
+
+
+def test_blanks_around_records_and_row_ids(rows, lines):
+    def padded(name, every):
+        cells = [
+            f"{cell} " if cell is not None and n % every == 0 else cell
+            for n, cell in enumerate(lines[name].to_pylist())
+        ]
+        return lines.column_names.index(name), name, pa.array(cells)
+
+    records = lines.set_column(*padded("record", 1))
+    known = {"id": [f"id{n}" for n in range(6)], "record": [f"r{n}" for n in range(6)]}
+    options = {"row": "id", "record": "record", "ignore": "known"}
+    expected, found = (fitted(table, known=known, **options).summary.checked for table in (lines, records))
+    assert found == expected
+    ids = lines.set_column(*padded("id", 3))
+    source = LongTable(TableSource(ids, "lines.csv"), SetColumns(("price",), row="id"), ())
+    assert source.keys == LongTable(TableSource(lines, "lines.csv"), SetColumns(("price",), row="id"), ()).keys
+    assert source.rows == rows.num_rows
+    blank = lines.set_column(lines.column_names.index("id"), "id", pa.array([" ", *lines["id"].to_pylist()[1:]]))
+    with pytest.raises(DataError, match="'id' is empty in data row 0"):
+        fitted(blank, row="id", ignore="known")
+
+
+def test_known_labels_that_are_all_empty(lines):
+    for known in (
+        {"id": ["id1"], "value": pa.array([None], pa.float64())},
+        pa.table({"id": ["id1"], "value": [np.nan]}),
+    ):
+        with pytest.warns(PlrWarning, match="known labels are all empty"):
+            fitted(lines, row="id", ignore="known", known=pa.table(known))
+
+
+def test_a_wrong_known_label_of_a_sample_is_named_by_its_row():
+    table = pa.table({"y": [1.0, 2.0], "known": ["1", "high"]})
+    with pytest.raises(DataError, match="data row 70 counted from 0 has 'high'"):
+        known_labels("known", TableSource(table, "t.csv"), table, None, PYTHON, np.array([3, 70]))
 
 
 def test_lines_of_a_row_must_agree(lines):

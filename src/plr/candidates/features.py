@@ -45,6 +45,13 @@ def read_features(
 ) -> tuple[dict[str, Column], Column | None]:
     """Read columns of any shape that ``flatten`` knows, one entry per candidate each."""
     found, count = {}, len(flat.values)
+    if features is not None and not isinstance(features, Mapping):
+        raise ParameterError(
+            "{parameter} must be a dict from the name of each candidate feature to its entries, not "
+            f"{features!r:.80}.",
+            parameter="features",
+            value=features,
+        )
     for name, given in (features or {}).items():
         if not isinstance(name, str) or not name:
             raise ParameterError(
@@ -75,25 +82,27 @@ def record_names(entries: Any) -> Column:
     """Return the names of records, as `record_name` gives each."""
     array = as_array(entries)
     if array.dtype.kind == "U":
-        return array.copy()
+        return np.strings.strip(array)
     if array.dtype.kind in "iu":
         return array.astype(str)
     return _texts(array.tolist(), "The record", record_name)
 
 
 def record_name(record: Any) -> str:
-    """Return a record's name as a text: empty where it has none, and the same for 7 and 7.0.
+    """Return a record's name as a text without blanks around it: empty where it has none, the same for 7 and 7.0.
 
-    >>> record_name(7.0), record_name("B00"), record_name(None)
+    >>> record_name(7.0), record_name("B00 "), record_name(None)
     ('7', 'B00', '')
     """
     if is_missing(record):
         return ""
-    return str(int(record)) if isinstance(record, (float, np.floating)) and record.is_integer() else str(record)
+    if isinstance(record, (float, np.floating)) and record.is_integer():
+        return str(int(record))
+    return _text(record).strip()
 
 
 def as_column(entries: Any, what: str = "The candidate feature") -> Column:
-    """Return numbers as float64, NaN where missing; dates and spans of time in days; all else as texts.
+    """Return numbers as float64, NaN where missing; dates and spans of time in days; all else as texts, bytes as UTF-8.
 
     >>> as_column([1, None, 2.5])
     array([1. , nan, 2.5])
@@ -115,11 +124,22 @@ def as_column(entries: Any, what: str = "The candidate feature") -> Column:
     kinds = set(map(type, items)) - {type(None)}
     if all(map(is_number, kinds)):
         return as_floats(items, what)
-    if all(issubclass(kind, date) for kind in kinds):
+    if all(issubclass(kind, (date, np.datetime64)) for kind in kinds):
         return _days(np.array([_without_zone(item) for item in items], dtype="datetime64[us]"))
-    if all(issubclass(kind, timedelta) for kind in kinds):
+    if all(issubclass(kind, (timedelta, np.timedelta64)) for kind in kinds):
         return _days(np.array(items, dtype="timedelta64[us]"))
-    return _texts(items, what, lambda item: "" if item is None else str(item))
+    return _texts(items, what, lambda item: "" if item is None else _text(item))
+
+
+def _text(item: Any) -> str:
+    if not isinstance(item, bytes):
+        return str(item)
+    try:
+        return item.decode()
+    except UnicodeDecodeError:
+        raise CandidateError(
+            f"The bytes {item[:40]!r} are no text in UTF-8; decode what describes candidates first.", value=item
+        ) from None
 
 
 def _texts(items: list[Any], what: str, name: Callable[[Any], str]) -> Column:

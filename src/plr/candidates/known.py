@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from plr.candidates.arrays import Integers, as_floats
 from plr.candidates.arrow import is_frame
 from plr.candidates.features import Column, record_names
-from plr.candidates.matching import true_candidates
+from plr.candidates.matching import Precision, precision_of, true_candidates
 from plr.candidates.sets import CandidateSets
 from plr.candidates.tables import columns_of
 from plr.errors import CandidateError, LengthError, ParameterError
 
-__all__ = ["CANNOT_TELL", "NONE_OF_THESE", "CheckedRows", "read_known"]
+__all__ = ["CANNOT_TELL", "NONE_OF_THESE", "CheckedRows", "read_answers", "read_known"]
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -26,6 +26,8 @@ NONE_OF_THESE, CANNOT_TELL = "none of these", "cannot tell"
 """Answers that are no value: the truth is not among the candidates; and whoever looked could not say."""
 
 _COLUMNS = ("value", "record", "answer", "probability")
+# How many decimals known labels are printed with can be seen from so many of them.
+_ENOUGH = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +114,11 @@ def read_known(known: Any, S: CandidateSets) -> CheckedRows | None:
         column ``value``, ``record`` or both, each empty where nobody looked, and may have ``answer`` (``"none of
         these"``, ``"cannot tell"`` or empty) and ``probability``, with which the row was chosen to be looked at; other
         columns are ignored. A value that is none of the row's candidates says that the truth is missing there, and so
-        does a record without a value that is none of them. Where several candidates have the value, the record says
-        which of them it is. With ``"none of these"``, a value is the true label all the same; with ``"cannot tell"``
-        it does not count.
+        does a record without a value that is none of them. A candidate has the value if they differ by no more than a
+        millionth, or, where five or more labels are known, if it alone becomes the value when it is rounded to as many
+        decimals as the known labels have. Where several candidates have the value, the record says which of them it
+        is. With ``"none of these"``, a value is the true label all the same; with ``"cannot tell"`` it does not count.
+        Answers may be in upper or lower case.
     S : CandidateSets of n rows
         Where rows without a candidate were dropped, ``known`` has the other rows alone.
 
@@ -144,19 +148,15 @@ def read_known(known: Any, S: CandidateSets) -> CheckedRows | None:
         probability,
         "Row {} of known was chosen with probability {}; it must be above 0 and at most 1, or NaN.",
     )
-    answers = np.char.strip(answers)
+    answers = read_answers(answers)
     undecided, none = answers == CANNOT_TELL, answers == NONE_OF_THESE
-    _check_rows(
-        ~undecided & ~none & (answers != ""),
-        answers,
-        f"The answer for row {{}} is {{!r}}; it must be {NONE_OF_THESE!r}, {CANNOT_TELL!r} or empty.",
-    )
     value, wanted = np.where(undecided, np.nan, value), np.where(undecided | none, "", wanted)
     true = np.zeros(len(S.values), dtype=bool)
     labelled = ~np.isnan(value)
     if labelled.any():
-        looked_at = S[labelled]
-        true[labelled[S.row_index]] = true_candidates(looked_at.values, looked_at.offsets, value[labelled])
+        looked_at, values = S[labelled], value[labelled]
+        precision = precision_of(values) if len(values) >= _ENOUGH else Precision(float(np.abs(values).max()), None)
+        true[labelled[S.row_index]] = true_candidates(looked_at.values, looked_at.offsets, values, precision)
         true &= ~none[S.row_index]
     by_record = wanted != ""
     if by_record.any():
@@ -166,6 +166,29 @@ def read_known(known: Any, S: CandidateSets) -> CheckedRows | None:
     if not (labelled | by_record | undecided | none).any():
         return None
     return CheckedRows(value, true, none | ((labelled | by_record) & ~_any(true, S)), undecided, probability)
+
+
+def read_answers(texts: Any) -> Column:
+    """Return answers as `NONE_OF_THESE`, `CANNOT_TELL` or empty, in whatever case they are written.
+
+    >>> read_answers(["None of these", None, " cannot tell"]).tolist()
+    ['none of these', '', 'cannot tell']
+    """
+    written = record_names(texts)
+    answers = np.strings.lower(written)
+    wrong = np.flatnonzero(~np.isin(answers, ["", NONE_OF_THESE, CANNOT_TELL]))
+    if wrong.size:
+        row = int(wrong[0])
+        found = str(written[row])
+        problem = f"{found!r}; it must be {NONE_OF_THESE!r}, {CANNOT_TELL!r}, or empty where the true label is given."
+        raise CandidateError(
+            f"The answer for row {row} is {problem}",
+            row=row,
+            value=found,
+            parameter="known",
+            problem=f"the column 'answer' has {problem}",
+        )
+    return answers
 
 
 def _numbers(columns: dict[Any, Any], name: str, S: CandidateSets) -> Floats:

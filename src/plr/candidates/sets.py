@@ -184,7 +184,7 @@ class CandidateSets:
     ) -> CandidateSets:
         """Check what a constructor has read; ``flatten`` makes what reads features as the candidates were read."""
         parts = checked(flat, empty, prior_is)
-        if not features and record is None:
+        if record is None and (features is None or (isinstance(features, Mapping) and not features)):
             return cls._of_checked(*parts)
         return cls._of_checked(*parts, *read_features(features, record, flatten(), flat))
 

@@ -45,7 +45,7 @@ def page_of_training(model: TableModel, seed: int = 0) -> dict[str, Any]:
         model.regressor,
         found.X,
         found.sets,
-        truth=None if truth is None else read_some_truths(found.table, truth, found.source),
+        truth=None if truth is None else read_some_truths(found.table, truth, found.source, numbers),
         columns=columns,
         naming=naming,
         importance=importance,

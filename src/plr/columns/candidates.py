@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,11 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.candidates.arrow import parse_cells
+from plr.columns.kinds import plain
+from plr.columns.texts import is_text, texts_to_numbers
 from plr.errors import CandidateError, LengthError, ParameterError, PriorError
+from plr.front_end import warn
+from plr.sources.csv_text import MISSING_WORDS
 from plr.sources.source import Source
 
 __all__ = ["SetColumns", "read_candidates", "read_sets"]
@@ -138,7 +143,8 @@ def read_candidates(
     empty : {"raise", "drop"}, default="raise"
         What to do about rows without a candidate.
     features : sequence of str
-        Columns that describe each candidate, such as a match score: lists, or texts like ``0.9|0.5``.
+        Columns that describe each candidate, such as a match score: lists, or texts like ``0.9|0.5`` or ``[0.9, 0.5]``,
+        where entries such as ``n/a`` are empty. Entries that are not all numbers are categories.
     record : str, optional
         The column that says which record each candidate is, in the same form.
     prior_is : str, default="share"
@@ -169,26 +175,26 @@ def read_candidates(
         table = _codes_as_numbers(table, [*columns, *prior])
     elif (lists := _lists(table, columns[0])) is not None:
         if features:
-            more["features"] = {name: _entries(table, name) for name in features}
+            more["features"] = {name: _entries(table, name, lists) for name in features}
         if record is not None:
-            more["record"] = _entries(table, record, as_text=True)
+            more["record"] = _entries(table, record, lists, as_text=True)
         return CandidateSets.from_arrow(lists, prior=_lists(table, prior[0]) if prior else None, **more)
     if features:
+        for name in features:
+            _warn_if_numbers(plain(table[name]), name)
         more["features"] = {name: [name] for name in features}
     if record is not None:
         more["record"] = [record]
     return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, **more)
 
 
-def _entries(table: pa.Table, name: str, *, as_text: bool = False) -> pa.Array:
+def _entries(table: pa.Table, name: str, candidates: pa.Array, *, as_text: bool = False) -> pa.Array:
     """Return a column with one entry per candidate as lists: of numbers where all entries are, or else of texts."""
-    column = table[name].combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = pc.split_pattern(column, "|")
+    column = plain(table[name]).combine_chunks()
+    if is_text(column.type):
+        column = _split(column, name, candidates)
         trimmed = pc.utf8_trim_whitespace(column.flatten())
-        entries = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
+        entries = pc.if_else(pc.is_in(trimmed, MISSING_WORDS), pa.scalar(None, trimmed.type), trimmed)
         if not as_text:
             with suppress(pa.ArrowInvalid):
                 entries = entries.cast(pa.float64())
@@ -201,9 +207,66 @@ def _entries(table: pa.Table, name: str, *, as_text: bool = False) -> pa.Array:
         )
     if pa.types.is_decimal(entries.type):
         entries = entries.cast(pa.float64())
+    if not as_text:
+        _warn_if_numbers(entries, name)
     sizes = pc.fill_null(pc.list_value_length(column), 0)
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
     return pa.LargeListArray.from_arrays(offsets, entries)
+
+
+def _split(cells: pa.Array, name: str, candidates: pa.Array) -> pa.Array:
+    """Return texts such as ``0.9|0.5`` or ``[0.9, 0.5]`` as lists; an empty one is the entry of one candidate."""
+    cells = pc.utf8_trim_whitespace(cells)
+    one = pc.fill_null(pc.greater(pc.list_value_length(candidates), 0), False)
+    empty = pc.fill_null(pc.equal(cells, ""), True)
+    cells = pc.if_else(empty, pc.if_else(one, "", pa.scalar(None, cells.type)), cells)
+    listed = pc.and_(pc.starts_with(cells, "["), pc.ends_with(cells, "]"))
+    if not pc.any(listed).as_py():
+        return pc.split_pattern(cells, "|")
+    rows = pc.split_pattern(cells, "|").to_pylist()
+    for row in np.flatnonzero(pc.fill_null(listed, False)).tolist():
+        cell = cells[row].as_py()
+        try:
+            rows[row] = _read_list(cell)
+        except (ValueError, RecursionError):
+            # Texts in brackets, such as [a]|[b], are a list of texts all the same.
+            if len(rows[row]) > 1:
+                continue
+            problem = f'{cell[:80]!r} is not a list; write 0.9|0.5 or [0.9, 0.5], and texts as a|b or ["a", "b"].'
+            raise CandidateError(
+                f"Column {name!r}, row {row}: {problem}",
+                row=row,
+                column=name,
+                value=cell,
+                problem=f"column {name!r}: {problem}",
+            ) from None
+    return pa.array(rows, pa.list_(pa.string()))
+
+
+def _read_list(cell: str) -> list[str | None]:
+    """Return the entries of a JSON list as texts; numbers as they are written."""
+    entries = json.loads(cell, parse_int=str, parse_float=str, parse_constant=str)
+    if not all(entry is None or isinstance(entry, str | bool) for entry in entries):
+        raise ValueError("the list holds other lists or objects")
+    texts = [str(int(entry)) if isinstance(entry, bool) else entry for entry in entries]
+    # Texts that cannot be encoded raise a ValueError.
+    "".join(text or "" for text in texts).encode()
+    return texts
+
+
+def _warn_if_numbers(entries: pa.Array | pa.ChunkedArray, name: str) -> None:
+    """Warn where entries are texts, and so categories, though more than half of them are numbers."""
+    if not is_text(entries.type):
+        return
+    there = entries.drop_null()
+    numbers = texts_to_numbers(there, "plain")
+    if 2 * numbers.null_count < len(there):
+        other = there.filter(numbers.is_null())
+        such = f"; {other[0].as_py()!r} is none" if len(other) else ""
+        warn(
+            f"The candidate feature {name!r} is taken as categories since it holds texts, but more than half of its "
+            f"entries are numbers{such}. If it is a number, give it as numbers, and leave other entries empty."
+        )
 
 
 def _codes_as_numbers(table: pa.Table, columns: Sequence[str]) -> pa.Table:

@@ -14,7 +14,10 @@ import pyarrow.csv
 from plr.errors import DataError
 from plr.sources.source import check_names
 
-__all__ = ["as_utf8", "parse_csv", "typed_cells"]
+__all__ = ["MISSING_WORDS", "as_utf8", "parse_csv", "typed_cells"]
+
+MISSING_WORDS = pa.array(pyarrow.csv.ConvertOptions().null_values)
+"""Texts such as NA that stand for an empty cell; the empty text is one of them."""
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -23,7 +26,6 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _LARGEST_BLOCK = 2**30
-_MISSING = pa.array(pyarrow.csv.ConvertOptions().null_values)
 _TRUE = ("1", "True", "TRUE", "true")
 _TRUTHS = (*_TRUE, "0", "False", "FALSE", "false")
 _DATES = (pa.date32(), pa.timestamp("s"), pa.timestamp("s", "UTC"), pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
@@ -122,7 +124,7 @@ def typed_cells(cells: pa.ChunkedArray, *, decimal_comma: bool = False) -> pa.Ch
     >>> [str(typed_cells(pa.chunked_array([cells])).type) for cells in (["1", "NA"], ["1", "2.5"], ["01", "2"])]
     ['int64', 'double', 'string']
     """
-    missing = pc.is_in(cells, _MISSING)
+    missing = pc.is_in(cells, MISSING_WORDS)
     if pc.any(missing).as_py():
         cells = pc.if_else(missing, pa.scalar(None, pa.string()), cells)
     there = cells.drop_null()

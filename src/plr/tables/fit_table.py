@@ -539,7 +539,7 @@ def check_table(
         if source.in_batches:
             check_known_column(known, source, front)
         with located(source, place):
-            labels = known_labels(known, source, whole, sets.kept, front)
+            labels = known_labels(known, source, whole, sets.kept, front, numbers)
             checked = describe_checked(check_known(labels, sets), sets)
         front.note(f"Checked rows: {0 if checked is None else checked['rows']}.")
     features = learn_features(table, roles.aside, source)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.candidates.known import CANNOT_TELL, NONE_OF_THESE, CheckedRows, read_known
+from plr.candidates.known import CANNOT_TELL, CheckedRows, read_answers, read_known
 from plr.columns.kinds import plain
 from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError
 from plr.front_end import FrontEnd, warn
@@ -68,7 +68,12 @@ def check_known_column(known: Any, source: Source, front: FrontEnd) -> None:
 
 
 def known_labels(
-    known: Any, source: Source, table: pa.Table, kept: NDArray[np.int64] | None, front: FrontEnd
+    known: Any,
+    source: Source,
+    table: pa.Table,
+    kept: NDArray[np.int64] | None,
+    front: FrontEnd,
+    numbers: NDArray[np.int64] | int = 0,
 ) -> pa.Table:
     """Return what is known of the rows that have candidates, as `PartialLabelRegressor.fit` takes it.
 
@@ -80,16 +85,18 @@ def known_labels(
         tables, the last that says something of a row counts.
     source : Source
     table : pyarrow.Table
-        All rows of the source.
+        All rows of the source; or some, where known labels are a column.
     kept : ndarray of int, optional
         The rows that have candidates, where not all have.
     front : FrontEnd
+    numbers : ndarray of int, or int
+        The number of each row of the table in the source, or that of the first, for messages.
     """
     if isinstance(known, list | tuple):
         return _combined([known_labels(one, source, table, kept, front) for one in known])
     rows = np.arange(table.num_rows) if kept is None else kept
     if is_column(known, source):
-        value = read_some_truths(table, known, source, "known")
+        value = read_some_truths(table, known, source, numbers, "known")
         lost = int((~np.isnan(value)).sum() - (~np.isnan(value[rows])).sum())
         if lost:
             front.note(f"Left out: {lost} known labels in {known!r}, of rows without a candidate.")
@@ -112,22 +119,29 @@ def known_labels(
     for name in ("value", "probability"):
         if name in given.schema.names:
             columns[name] = np.full(len(rows), np.nan)
-            columns[name][to] = read_some_truths(given.table, name, given, "known")
+            columns[name][to] = read_some_truths(given.table, name, given, parameter="known")
     for name in ("record", "answer"):
         if name in given.schema.names:
             texts = np.full(len(rows), "", dtype=object)
-            texts[to] = row_keys(plain(given.table[name]).to_pylist())
+            texts[to] = _read_texts(given, name)
             columns[name] = texts.tolist()
-    wrong = [text for text in columns.get("answer", ()) if text not in ("", NONE_OF_THESE, CANNOT_TELL)]
-    if wrong:
-        raise DataError(
-            f"{given}: the column 'answer' has {wrong[0]!r}; it is {NONE_OF_THESE!r}, {CANNOT_TELL!r}, or empty where "
-            "the true label is given as 'value'.",
-            column="answer",
-            value=wrong[0],
-            source=given.path,
-        )
     return pa.table(columns)
+
+
+def _read_texts(given: TableSource, name: str) -> list[str]:
+    """Return the records or answers of a file of known labels, without blanks around them."""
+    cells = plain(given.table[name]).to_pylist()
+    try:
+        return read_answers(cells).tolist() if name == "answer" else row_keys(cells)
+    except CandidateError as error:
+        where = "" if error.row is None else f", {given.place(error.row)}"
+        raise DataError(
+            f"{given}{where}: {error.problem or error}",
+            row=error.row,
+            column=name,
+            value=error.value,
+            source=given.path,
+        ) from error
 
 
 def _rows_of(given: TableSource, source: Source, count: int) -> NDArray[np.int64]:
@@ -190,7 +204,7 @@ def check_known(labels: pa.Table, sets: CandidateSets) -> CheckedRows | None:
     """Read known labels; None where there are none."""
     checked = read_known(labels, sets)
     if checked is None:
-        warn("Nothing is known of any row that has candidates: the column of known labels is empty.")
+        warn("The known labels are all empty, so nothing is known of any row that has candidates.")
         return None
     labelled = int(checked.labelled.sum())
     lacking = labelled - int((checked.labelled & checked.found(sets)).sum())

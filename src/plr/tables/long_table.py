@@ -74,13 +74,13 @@ class LongTable(TableSource):
     ) -> None:
         assert columns.row is not None
         table = lines.table
-        ids, codes = _row_codes(table, columns.row, lines)
+        keys, codes = _row_codes(table, columns.row, lines)
         order = np.argsort(codes, kind="stable")
-        self.lines, self.row, self.keys, self._codes = lines, columns.row, row_keys(ids), codes
-        self.first = order[np.searchsorted(codes[order], np.arange(len(ids)))]
+        self.lines, self.row, self.keys, self._codes = lines, columns.row, keys, codes
+        self.first = order[np.searchsorted(codes[order], np.arange(len(keys)))]
         _check_agreement(table, [name for name in table.column_names if name in agree], codes, self, columns, front)
         self.line = order[:0]
-        self.offsets = np.zeros(len(ids) + 1, dtype=np.int64)
+        self.offsets = np.zeros(len(keys) + 1, dtype=np.int64)
         take = pa.array(self.first)
         if columns.target:
             rows = table.take(take)
@@ -178,17 +178,21 @@ def row_keys(ids: Iterable[Any]) -> list[str]:
     >>> row_keys([7.0, "B1 "])
     ['7', 'B1']
     """
-    return [record_name(value).strip() for value in ids]
+    return [record_name(value) for value in ids]
 
 
-def _row_codes(table: pa.Table, name: str, source: Source) -> tuple[list[Any], Integers]:
-    """Return the row ids in order of appearance, and the number of each line's row among them."""
+def _row_codes(table: pa.Table, name: str, source: Source) -> tuple[list[str], Integers]:
+    """Return the keys of rows in order of appearance, and the number of each line's row among them."""
     column = plain(table[name])
     if pa.types.is_nested(column.type):
         raise DataError(f"{source}: the column {name!r} holds lists, which are no row ids.", column=name)
-    codes = _codes(column)
-    if (codes < 0).any():
-        line = int(np.flatnonzero(codes < 0)[0])
+    _, first, codes = np.unique(_codes(column), return_index=True, return_inverse=True)
+    numbers: dict[str, int] = {}
+    # Ids that differ only in blanks around them have one key.
+    same = [numbers.setdefault(key, len(numbers)) for key in row_keys(column.take(pa.array(first)).to_pylist())]
+    codes = np.array(same, dtype=np.int64)[codes]
+    if "" in numbers:
+        line = int(np.flatnonzero(codes == numbers[""])[0])
         raise DataError(
             f"{source}: the column {name!r} is empty in {source.place(line)}, so that line belongs to no row; fill it "
             "in, or remove the line.",
@@ -196,7 +200,7 @@ def _row_codes(table: pa.Table, name: str, source: Source) -> tuple[list[Any], I
             column=name,
             source=source.path,
         )
-    return column.take(pa.array(np.unique(codes, return_index=True)[1])).to_pylist(), codes
+    return list(numbers), codes
 
 
 def _codes(column: pa.ChunkedArray) -> Integers:

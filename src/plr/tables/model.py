@@ -270,7 +270,8 @@ class TableModel:
             The true labels of rows that somebody looked up: a column of the table, empty elsewhere; or a table, as
             `review` returns it, with ``value`` and ``row``, the row id or else its number from 0. Further columns are
             ``record``, ``answer`` and ``probability``, as of `PartialLabelRegressor.fit`. Of several tables, the last
-            that says something of a row counts.
+            that says something of a row counts. Where five or more labels are known, candidates are rounded to as many
+            decimals as these have before the two are compared; otherwise they may differ by a millionth.
         drop_empty : bool, default=False
             Leave out rows without a candidate; otherwise they are an error.
         intervals : bool, default=True
@@ -486,7 +487,7 @@ class TableModel:
         if known is not None:
             if source.in_batches:
                 check_known_column(known, source, front)
-            labels = known_labels(known, source, every, sets.kept, front)
+            labels = known_labels(known, source, every, sets.kept, front, numbers)
         numbers = numbers if sets.kept is None else numbers[sets.kept]
         reader = RowReader(self, source, [*columns.names, *aside])
         X = reader.read(table, place)

@@ -86,9 +86,11 @@ def take_with_candidates(
     return table.take(pa.array(kept)), sets, lambda row: place(int(kept[row]))
 
 
-def read_some_truths(table: pa.Table, name: str, source: Source, parameter: str = "truth") -> NDArray[np.float64]:
-    """Return the true labels of a table, NaN where there is none."""
-    return read_some_targets(table, name, source, source.place, parameter)
+def read_some_truths(
+    table: pa.Table, name: str, source: Source, numbers: NDArray[np.int64] | int = 0, parameter: str = "truth"
+) -> NDArray[np.float64]:
+    """Return the true labels of rows with these numbers in the source, or from such a one on; NaN where none is."""
+    return read_some_targets(table, name, source, place_in(source, numbers), parameter)
 
 
 class RowReader:
