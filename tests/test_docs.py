@@ -11,6 +11,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from plr.generation import MECHANISMS
@@ -181,3 +182,19 @@ def test_counts_of_agreement_are_those_of_the_readme():
     assert tool("measured").QUOTES["agreement"]() in (ROOT / "README.md").read_text(encoding="utf-8").replace(
         "of the ", "of "
     )
+
+
+def test_quoted_curves_of_the_review_take_any_number_of_draws(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    from benchmarks.harness import write_sheets
+    from benchmarks.real.review_curve import Curves, draw_picture, make_sheet
+
+    losses = np.random.default_rng(0).uniform(0.1, 1.0, size=(2, 30, 11))
+    found = [Curves(name, *losses) for name in ("sources", "a join")]
+    sheets = {"review": (make_sheet(found, 30), "Measured by a command.\nSeed 0.")}
+    write_sheets(tmp_path / "real", sheets, {"review.svg": draw_picture(found)})
+    measured = tool("measured")
+    monkeypatch.setattr(measured, "RESULTS", tmp_path)
+    means = losses[:, :, 0].mean(axis=1)
+    assert f"| a join | {means[0]:.3f} / {means[1]:.3f} |" in measured.QUOTES["review_areas"]()
+    assert measured.QUOTES["review_curves"]().startswith("<svg")

@@ -320,3 +320,9 @@ def lists(**options):
 def test_refusals(make, error, expected):
     with refused(error, expected):
         make()
+
+
+@pytest.mark.parametrize(("score", "counted"), [([[1], [1, 2]], "1 such row"), ([[1], [1]], "2 such rows")])
+def test_rows_with_too_few_entries_are_counted(score, counted):
+    with pytest.raises(LengthError, match=rf"has 1 entries in row 0, .* \({counted}\)\."):
+        CandidateSets.from_lists([[1, 2], [3, 4]], features={"score": score})

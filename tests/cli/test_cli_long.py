@@ -1,15 +1,20 @@
 """Long tables at the command line: ``--row`` on every verb, checked rows, and mistakes that are named."""
 
+import contextlib
+import html
 import json
+import shlex
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from plr import TableModel
+from plr import TableModel, load_model
 from plr.persistence import read_manifest
+from plr.report.provenance import command_of
 from plr.tables import write_table
+from support.candidate_mechanisms import join
 from support.tables import read_table
 
 ROWS = 80
@@ -81,6 +86,47 @@ def test_a_match_score_counts_before_rows_are_checked(run, tmp_path):
     assert "--match-score: pairs.csv has no column 'rank'" in err
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--candidate-features", "score", "--match-score", "score", "--record", "record", "--one-to-one", "--ignore",
+         "checked,chance,rank", "--known", "known.csv", "--known", "later.csv", "--prior-model", "learned"),
+        ("--prior", "chance", "--prior-is", "probability", "--candidate-features", "score,rank", "--ignore", "record",
+         "--known", "checked"),
+    ],
+    ids=["match-score", "prior"],
+)  # fmt: skip
+def test_the_page_says_how_to_fit_the_same_model(run, folder, tmp_path, options):
+    lines = read_table(folder / "pairs.csv")
+    score = lines["score"].to_numpy()
+    lines = lines.append_column("chance", pa.array(score / 4)).append_column("rank", pa.array(np.round(score)))
+    write_table(lines, tmp_path / "pairs.csv")
+    first = read_table(folder / "known.csv")
+    write_table(first.slice(0, 5), tmp_path / "later.csv")
+    given = [str(tmp_path / word) if word == "later.csv" else word for word in options]
+    run(
+        "fit", tmp_path / "pairs.csv", "--row", "id", "--target", "price", "--truth", "truth", *given,
+        "--learner", "linear", "--no-intervals", "-o", "first.plr",
+    )  # fmt: skip
+    manifest = read_manifest("first.plr")
+    table = manifest["extra"]["table"]
+    words = shlex.split(command_of(table, table["target"], "again.plr"))
+    run("report", "first.plr", "-o", "first.html")
+    assert html.escape(shlex.join([*words[:-1], "first.plr"])) in (folder / "first.html").read_text()
+    assert [words.count(option) for option in ("--match-score", "--known")] == [
+        options.count(option) for option in ("--match-score", "--known")
+    ]
+    # The command names files without their folders.
+    for name in ("known.csv", "later.csv"):
+        write_table(first if name == "known.csv" else first.slice(0, 5), tmp_path / name)
+    with contextlib.chdir(tmp_path):
+        run(*words[1:])
+    again = read_manifest(tmp_path / "again.plr")["extra"]["table"]
+    assert again == table
+    new = [load_model(path).predict(folder / "new.csv") for path in (folder / "first.plr", tmp_path / "again.plr")]
+    np.testing.assert_array_equal(*new)
+
+
 def test_the_model_needs_no_options_again(run, folder, model):
     chosen = read_table(folder / "chosen.csv")
     assert chosen.num_rows == ROWS
@@ -136,6 +182,29 @@ def test_check_and_fit_notice_a_long_table(run):
     out, err = run("check", "pairs.csv", *FIT, "--known", "checked")
     assert "long table" not in err
     assert f"{ROWS} rows with {3 * ROWS} candidates" in out
+
+
+def test_check_and_fit_take_a_match_score(run, tmp_path):
+    problem = join(120)
+    row = problem.S.row_index
+    columns = {f"x{n}": column[row] for n, column in enumerate(problem.X.T)}
+    score = np.random.default_rng(0).uniform(0.0, 1.0, len(row))
+    write_table(pa.table({"id": row, "y": problem.S.values, "score": score, **columns}), tmp_path / "join.csv")
+    table = ("check", tmp_path / "join.csv", "--row", "id", "--target", "y")
+    out, _ = run(*table, "--candidate-features", "score")
+    assert out.startswith("This data cannot tell you which candidates are true.")
+    assert "(at the command line, --known)" in out
+    out, _ = run(*table, "--match-score", "score")
+    assert out.startswith("Thin")
+    assert "which are true is learned from the match score." in out
+    assert json.loads(run(*table, "--match-score", "score", "--json")[0])["has_score"] is True
+    fit = ("fit", *table[1:], "-o", tmp_path / "m.plr", "--learner", "linear", "--no-intervals")
+    for verb in (table, fit):
+        _, err = run(*verb, "--candidate-features", "score", "--match-score", "scores", code=2)
+        assert "--match-score: " in err
+        assert "has no column 'scores'; did you mean 'score'?" in err
+        _, err = run(*verb, "--match-score", "score,x0", code=2)
+        assert "--match-score takes one column, not 2." in err
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 import plr
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
-from plr.errors import DependentLabelsWarning
+from plr.errors import DependentLabelsWarning, ParameterError
 from support.candidate_mechanisms import guesses, join
 
 pytestmark = pytest.mark.usefixtures("small_forests")
@@ -36,7 +36,31 @@ def test_checked_rows_and_priors_change_the_verdict():
     weighed = plr.check(PROBLEM.X, CandidateSets(PROBLEM.S.values, PROBLEM.S.offsets, prior))
     assert weighed.verdict == "thin"
     assert "learned from the priors" in weighed.reason
+    assert "match score" not in weighed.reason
     assert few.caution == many.caution == weighed.caution == ""
+
+
+def test_a_match_score_counts_as_a_prior_does():
+    random = np.random.default_rng(0)
+    size = len(PROBLEM.S.values)
+    score, source = random.uniform(0.1, 1.0, size), np.array(["a", "b"])[random.integers(2, size=size)]
+    features = {"score": score, "same": np.zeros(size), "none": np.full(size, np.nan), "source": source}
+    S = CandidateSets(PROBLEM.S.values, PROBLEM.S.offsets, features=features)
+    found = plr.check(PROBLEM.X, S, match_score="score")
+    assert (found.verdict, found.has_score, found.has_prior, found.caution) == ("thin", True, False, "")
+    assert found.reason.endswith("which are true is learned from the match score.")
+    assert found.to_dict()["has_score"] is True
+    for name in (None, "same", "none"):
+        unknown = plr.check(PROBLEM.X, S, match_score=name)
+        assert (unknown.verdict, unknown.has_score) == ("cannot tell", False)
+    both = CandidateSets(S.values, S.offsets, score, features=features)
+    assert "from the priors and the match score." in plr.check(PROBLEM.X, both, match_score="score").reason
+    known = PROBLEM.known(30)
+    assert "from 30 checked rows." in plr.check(PROBLEM.X, S, known, match_score="score").reason
+    with pytest.raises(ParameterError, match="match_score 'rank' is none of the features of the candidates"):
+        plr.check(PROBLEM.X, S, match_score="rank")
+    with pytest.raises(ParameterError, match="'source' holds texts"):
+        plr.check(PROBLEM.X, S, match_score="source")
 
 
 def test_a_fit_says_the_same(without):

@@ -66,6 +66,11 @@ def test_some_labelled_rows_or_a_prior_can_tell_twins_apart():
     assert (found.verdict, found.labelled_rows) == ("thin", 20)
     prior = plr.CandidateSets.from_padded(np.column_stack([Y, 2.5 * Y]), prior=[0.7, 0.3])
     assert plr.check(X, prior).verdict == "thin"
+    scored = plr.CandidateSets(prior.values, prior.offsets, features={"score": np.tile([0.7, 0.3], len(Y))})
+    assert plr.check(X, scored).verdict == "cannot tell"
+    found = plr.check(X, scored, match_score="score")
+    assert found.verdict == "thin"
+    assert "only the match score can tell which is true" in found.reason
 
 
 def test_truth_on_either_side_is_no_twin():

@@ -189,6 +189,17 @@ def test_the_command_names_what_was_asked_for():
     table = {"source": "d", "options": flags}
     assert command_of(table, ["y"], "m.plr") == "plr fit d --target y --stream --engine local -o m.plr"
     assert command_of({}, ["y"], "m.plr") == ""
+    roles = {"row": "id", "candidate_features": "a,b", "match_score": "a", "record": "r", "prior": "p"}
+    table = {"source": "d", "roles": roles, "prior_is": "probability", "known": ["first.csv", "my second.csv"]}
+    columns = "--row id --prior p --candidate-features a,b"
+    known = "--prior-is probability --known first.csv --known 'my second.csv'"
+    assert command_of(table, ["y"], "m.plr") == (
+        f"plr fit d --target y {columns} --match-score a --record r {known} -o m.plr"
+    )
+    table["options"] = {"prior_model": "learned", "match_score": "a", "one_to_one": True}
+    assert command_of(table, ["y"], "m.plr") == (
+        f"plr fit d --target y {columns} --record r {known} --prior-model learned --match-score a --one-to-one -o m.plr"
+    )
 
 
 def test_many_rows_are_thinned_and_counts_stay_right():

@@ -213,7 +213,7 @@ def flatten_lists(sizes: Integers) -> Flatten:
             row = int(others[0])
             raise LengthError(
                 f"{what} has {given[row]} entries in row {row}, which has {sizes[row]} candidates; give one each "
-                f"({len(others)} such rows).",
+                f"({len(others)} such {'row' if len(others) == 1 else 'rows'}).",
                 row=row,
             )
         return entries

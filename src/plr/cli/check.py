@@ -15,6 +15,7 @@ from plr.cli.options import (
     DropEmpty,
     Ignore,
     Known,
+    MatchScore,
     Prior,
     PriorIs,
     Record,
@@ -37,6 +38,7 @@ def check_command(
     prior_is: PriorIs = "share",
     row: Row = None,
     candidate_features: CandidateFeatures = None,
+    match_score: MatchScore = None,
     record: Record = None,
     known: Known = None,
     drop_empty: DropEmpty = False,
@@ -63,6 +65,7 @@ def check_command(
             front=TERMINAL,
             known=one_or_several(known),
             prior_is=prior_is,
+            match_score=match_score,
         )
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), **features.to_dict()}))

@@ -18,6 +18,7 @@ from plr.cli.options import (
     DropEmpty,
     Ignore,
     Known,
+    MatchScore,
     Prior,
     PriorIs,
     Record,
@@ -58,12 +59,7 @@ def fit_command(
     prior_is: PriorIs = "share",
     row: Row = None,
     candidate_features: CandidateFeatures = None,
-    match_score: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of a match score, the larger the more believable; it counts before any row is checked."
-        ),
-    ] = None,
+    match_score: MatchScore = None,
     record: Record = None,
     one_to_one: Annotated[
         bool, typer.Option("--one-to-one", help="No two rows have the same record as their truth; needs --record.")

@@ -19,6 +19,7 @@ __all__ = [
     "Ignore",
     "JsonRows",
     "Known",
+    "MatchScore",
     "ModelFile",
     "ModuleCode",
     "NewTable",
@@ -68,6 +69,10 @@ Row = Annotated[
 CandidateFeatures = Annotated[
     str | None,
     typer.Option(help="Columns that describe each candidate, such as a match score, in the form of the target: a,b,c."),
+]
+MatchScore = Annotated[
+    str | None,
+    typer.Option(help="Column of a match score, the larger the more believable; it counts before any row is checked."),
 ]
 Record = Annotated[
     str | None,

@@ -29,7 +29,7 @@ from plr.errors import CandidateError, LengthError, PlrError
 from plr.folds import make_folds, row_weights, take_rows
 from plr.preprocessing.features import learn_encoding
 from plr.priors.dependence import Dependence, explain, intraclass_correlation
-from plr.priors.learned import RowFeatures, teaching_rows
+from plr.priors.learned import RowFeatures, check_match_score, teaching_rows
 from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 
@@ -56,11 +56,19 @@ _MOST_ROWS = 20_000
 _ALWAYS = 0.95
 # From this share of the rows on, a relation is one of the whole table.
 _EVERYWHERE = 0.9
-# Priors as near to each other say nothing, nor do those of fewer rows.
+# Priors as near to each other say nothing; nor do those, or match scores, that differ in fewer rows.
 _SAME_PRIOR, _FEW_PRIORS = 1e-3, 0.02
 
 
-def check(X: Any, S: Any, known: Any = None, *, rows: int = _ROWS, random_state: int = 0) -> Diagnosis:
+def check(
+    X: Any,
+    S: Any,
+    known: Any = None,
+    *,
+    match_score: str | None = None,
+    rows: int = _ROWS,
+    random_state: int = 0,
+) -> Diagnosis:
     """Look at candidate sets before fitting: how ambiguous they are, and whether features can tell which one is true.
 
     Parameters
@@ -71,6 +79,9 @@ def check(X: Any, S: Any, known: Any = None, *, rows: int = _ROWS, random_state:
         As `PartialLabelRegressor` takes them.
     known : array-like of shape (n,) or table of n rows, optional
         True labels of rows that somebody looked up, NaN elsewhere, as ``fit`` of `PartialLabelRegressor` takes them.
+    match_score : str, optional
+        The feature of the candidates that is a score, the larger the more believable, as `PartialLabelRegressor` takes
+        it: it counts as a prior does.
     rows : int, default=5000
         Rows that the estimate of what features say is made on, drawn at random where there are more.
     random_state : int, default=0
@@ -99,10 +110,18 @@ def check(X: Any, S: Any, known: Any = None, *, rows: int = _ROWS, random_state:
     if len(sets) == 0:
         raise CandidateError("There are no rows to look at; give at least one.")
     checked = read_known(known, sets)
+    if match_score is not None:
+        check_match_score(sets, match_score)
     task = replace(_task(matrix, sets, categorical, random_state), known=checked)
     dependence = _look_for_dependence(task, rows)
     task = task if checked is None else replace(task, S=checked.settle(sets))
-    return diagnose(task, rows=rows, dependence=dependence, checked_rows=int(teaching_rows(sets, checked).sum()))
+    return diagnose(
+        task,
+        rows=rows,
+        dependence=dependence,
+        checked_rows=int(teaching_rows(sets, checked).sum()),
+        has_score=match_score is not None and _score_differs(sets, match_score),
+    )
 
 
 def find_dependence(X: Any, S: CandidateSets, *, random_state: int = 0) -> Dependence:
@@ -145,6 +164,7 @@ def diagnose(
     quick: bool = False,
     dependence: Dependence | None = None,
     checked_rows: int = 0,
+    has_score: bool = False,
 ) -> Diagnosis:
     """Look at a task: what `check` does before fitting, and the regressor after it.
 
@@ -163,6 +183,8 @@ def diagnose(
         Whether false candidates depend on the features.
     checked_rows : int
         Rows of several candidates of which the true one is known.
+    has_score : bool
+        Whether a match score tells some candidates from others.
     """
     sets, random = task.S, np.random.default_rng(task.seed)
     once = sets.unique()
@@ -226,7 +248,17 @@ def diagnose(
         signal=None if quick and settled else measure_signal(part),
         dependence=dependence,
         checked_rows=checked_rows,
+        has_score=has_score,
     )
+
+
+def _score_differs(S: CandidateSets, name: str) -> bool:
+    """Return whether a match score differs within enough rows to count."""
+    score, starts = S.features[name], S.offsets[:-1]
+    # Differences with what is missing or infinite do not count.
+    score = np.where(np.isfinite(score), score, np.nan)
+    differing = np.fmax.reduceat(score, starts) > np.fmin.reduceat(score, starts)
+    return bool(np.mean(differing) >= _FEW_PRIORS)
 
 
 def diagnose_fit(

@@ -79,6 +79,8 @@ class Diagnosis:
         Whether false candidates depend on the features; None where that was not looked for.
     checked_rows : int
         Rows of several candidates of which the true one is known.
+    has_score : bool
+        Whether a match score makes some candidates likelier than others.
     """
 
     rows: int
@@ -103,6 +105,7 @@ class Diagnosis:
     signal: Signal | None
     dependence: Dependence | None = None
     checked_rows: int = 0
+    has_score: bool = False
 
     @property
     def verdict(self) -> str:
@@ -163,8 +166,14 @@ class Diagnosis:
         return {**self.brief(), **asdict(self)}
 
     @property
+    def _weighed_by(self) -> str:
+        """What makes some candidates likelier than others before any row is checked, in words; empty where nothing."""
+        given = ("the priors" if self.has_prior else "", "the match score" if self.has_score else "")
+        return " and ".join(filter(None, given))
+
+    @property
     def _can_tell_twins(self) -> bool:
-        return self.has_prior or self.telling_rows >= _FEW_LABELLED * self.rows
+        return bool(self._weighed_by) or self.telling_rows >= _FEW_LABELLED * self.rows
 
     def _judge(self) -> tuple[str, str, str]:
         labelled = self.labelled_rows / self.rows
@@ -184,7 +193,7 @@ class Diagnosis:
                 "well: always taking the one or always the other fits the same.",
                 "Label some rows for certain (one in twenty helps), or say how likely each candidate is (a prior).",
             )
-        if self.all_alike and self.rows >= _FEW_ROWS and not self.has_prior:
+        if self.all_alike and self.rows >= _FEW_ROWS and not self._weighed_by:
             return (
                 CANNOT_TELL,
                 "All rows have the same candidates, so nothing tells which of them goes with which features.",
@@ -232,7 +241,7 @@ class Diagnosis:
             )
         if self.twins is not None:
             labelled_rows = f"{_counted(self.telling_rows, 'row that is', 'rows that are')} as good as labelled"
-            held = "the priors" if self.has_prior else labelled_rows
+            held = self._weighed_by or labelled_rows
             return (
                 "thin",
                 f"In {self.twins.share:.0%} of the rows {self.twins.words}, and only {held} can tell which is true.",
@@ -267,13 +276,13 @@ class Diagnosis:
         found = f"False candidates depend on the features: {alike}, so that agreement with a model proves little"
         advice = (
             f"Look up the true labels of {_ENOUGH_CHECKED} to 50 rows, drawn at random or chosen by review, and give "
-            "them as known, with NaN elsewhere: they teach what makes a candidate believable. Features of the "
-            "candidates, such as a match score, or a prior make them count for more."
+            "them as known, with NaN elsewhere (at the command line, --known): they teach what makes a candidate "
+            "believable. Features of the candidates, such as a match score, or a prior make them count for more."
         )
-        if not (self.checked_rows or self.has_prior):
+        if not (self.checked_rows or self._weighed_by):
             return CANNOT_TELL, f"{found}.", advice
-        checked = _counted(self.checked_rows, "checked row", "checked rows") if self.checked_rows else ""
-        held = " and ".join(filter(None, [checked, "the priors" if self.has_prior and not checked else ""]))
+        checked = _counted(self.checked_rows, "checked row", "checked rows")
+        held = checked if self.checked_rows else self._weighed_by
         reason = f"{found}; which are true is learned from {held}."
         if self.checked_rows >= _ENOUGH_CHECKED:
             return "fine", reason, "Fit it with the known labels; checking more rows helps where probabilities are low."

@@ -2,7 +2,7 @@
 
 Where false labels have nothing to do with their row, candidates of one row are no more alike than those of two. Where
 they are alike (records that look alike have prices that are alike; guesses lie near the truth), a false candidate near
-the prediction is as likely as a true one, and a model may take its own echo for evidence. The exception: candidates
+the prediction is as likely as a true one, and agreement with the model proves little. The exception: candidates
 that are alike as a set, but far apart next to what the model knows (doubtful digits). So two questions are asked. How
 alike are the candidates of a row? And, if they are: do those near the prediction, out of fold, stand out among all that
 is found around predictions?

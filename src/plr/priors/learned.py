@@ -89,9 +89,9 @@ _MISSING, _MISSING_PRECISION = 0.03, 0.5
 _SLOPE_PRECISION = 4.0
 # Rows whose sums differ by no more than rounding are equally strong.
 _SAME_TOTAL = 1e-9
-# Added to a log: what a prior of 0 rules out, and twice that, what is known to be false.
 # A probability that a truth is missing is kept this far from 0 and 1, so that checked rows can correct it.
 _LEAST_MISSING = 1e-9
+# Added to a log: what a prior of 0 rules out, and twice that, what is known to be false.
 _RULED_OUT = -1e3
 # The largest coefficient that a model file may have, of a column that is scaled within rows.
 _LARGEST_COEFFICIENT = 1e6
@@ -370,7 +370,8 @@ class LearnedPrior:
             )
         if self.model is not None:
             found += self.model.describe()
-        source = f"learned from {self.checked:,} checked rows" if self.checked else "without checked rows"
+        rows = "row" if self.checked == 1 else "rows"
+        source = f"learned from {self.checked:,} checked {rows}" if self.checked else "without checked rows"
         return [f"{source}:", *found] if found else [f"{source}: every candidate is as believable as another"]
 
     def __str__(self) -> str:

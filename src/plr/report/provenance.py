@@ -16,6 +16,18 @@ __all__ = ["columns_of", "command_of", "settings_of", "table_of"]
 
 # Options of ``plr fit`` that are on unless switched off.
 _ON_BY_DEFAULT = ("intervals", "page")
+# Options of ``plr fit`` that name columns.
+_ROLES = (
+    "truth",
+    "ignore",
+    "row",
+    "prior",
+    "candidate_features",
+    "match_score",
+    "record",
+    "weights",
+    "groups",
+)
 
 
 def table_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,12 +67,18 @@ def command_of(table: Mapping[str, Any], target: Sequence[str], out: str) -> str
     if not target or not isinstance(table.get("source"), str):
         return ""
     words = ["plr", "fit", table["source"], "--target", ",".join(target)]
+    options = _mapping(table.get("options"))
     roles = table.get("roles")
     roles = roles if isinstance(roles, dict) else {"truth": table.get("truth")}
-    for role in ("truth", "ignore", "prior", "weights", "groups"):
-        if value := roles.get(role):
-            words += [f"--{role}", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
-    for name, value in _mapping(table.get("options")).items():
+    for role in _ROLES:
+        if (value := roles.get(role)) and role not in options:
+            option = role.replace("_", "-")
+            words += [f"--{option}", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+    if table.get("prior_is", "share") != "share":
+        words += ["--prior-is", str(table["prior_is"])]
+    if isinstance(known := table.get("known"), list):
+        words += [word for each in known for word in ("--known", str(each))]
+    for name, value in options.items():
         option = str(name).replace("_", "-")
         if name == "option":
             words += [word for each in _spelled(value) for word in ("--option", each)]

@@ -164,5 +164,5 @@ class Reading:
         checked = None if self.known is None else read_known(self.known_labels(table, place), sets)
         sets = sets if self.learned is None else self.learned.weigh(sets)
         sets = sets if checked is None else checked.settle(sets)
-        # All batches alike: what describes candidates has had its say.
+        # The prior holds what features of the candidates say: without them, all batches have the same columns.
         return CandidateSets._of_checked(sets.values, sets.offsets, sets.prior)

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,15 @@ from plr.streaming.folder_fit import STREAMED, FolderFit, fit_folder
 from plr.streaming.folder_rows import Reading
 from plr.streaming.known_rows import learn_prior
 from plr.tables.identification_columns import count_doubt, doubt_of
-from plr.tables.known import check_known, check_known_column, describe_checked, is_column, known_labels, located
+from plr.tables.known import (
+    check_known,
+    check_known_column,
+    describe_checked,
+    is_column,
+    known_labels,
+    located,
+    names_of_known,
+)
 from plr.tables.long_table import find_row_column, one_line_per_row
 from plr.tables.roles import Asked, Roles, read_roles, warn_of_truths
 from plr.tables.row_digests import row_digests, table_digest
@@ -87,6 +95,8 @@ class FitSummary:
         How many rows were checked, and what was found there; None where none was.
     checked_rows : list of int or None
         Which of the rows that were learned from these are; None where that is not kept.
+    known : list of str
+        Where their labels are: a column of the table, or names of files; empty where they were given as frames.
     """
 
     source: Source
@@ -106,6 +116,7 @@ class FitSummary:
     resumed: bool = False
     checked: dict[str, Any] | None = None
     checked_rows: list[int] | None = None
+    known: list[str] = field(default_factory=list)
 
     @property
     def doubt(self) -> dict[str, Any] | None:
@@ -129,6 +140,7 @@ class FitSummary:
             "record": self.roles.sets.record,
             "prior_is": self.roles.prior_is,
             "checked": self.checked,
+            "known": self.known,
         }
         if self.source.in_batches:
             batches = {"held_out": self.held_out, "sample": self.sample}
@@ -321,6 +333,7 @@ def _fit_in_memory(
         found,
         checked=describe_checked(checked, sets),
         checked_rows=looked_at if len(looked_at) <= _MOST_CHECKED else None,
+        known=names_of_known(known, source),
     )
 
 
@@ -477,6 +490,7 @@ def _fit_in_batches(
             disk=found.copied,
             resumed=found.resumed,
             checked=checked,
+            known=names_of_known(known, folder),
         )
 
     keep = None if save is None else (lambda found: save(summary(found)))
@@ -508,6 +522,7 @@ def check_table(
     front: FrontEnd = PYTHON,
     known: Any = None,
     prior_is: str = "share",
+    match_score: str | None = None,
 ) -> tuple[Diagnosis, Features]:
     """Say whether a table can be learned from; return the diagnosis, and what its columns are.
 
@@ -521,10 +536,11 @@ def check_table(
         Leave out rows without a candidate.
     seed : int, default=0
     front : FrontEnd
-    known, prior_is
+    known, prior_is, match_score
         As of `plr.TableModel.fit`.
     """
     source = open_source(data)
+    asked = {**asked, "match_score": match_score}
     with front.working("Reading"):
         source, roles = _one_line_per_row(source, asked, known, prior_is, front)
         table, numbers = source.sample(_LOOKED_AT, seed)
@@ -546,7 +562,7 @@ def check_table(
     _tell_columns(features, front)
     with front.working("Looking"):
         X, _ = features.apply(table, source, place=place)
-        return check(X, sets, random_state=seed, known=labels), features
+        return check(X, sets, labels, match_score=match_score, random_state=seed), features
 
 
 def _learn_features(table: pa.Table, source: Source, roles: Roles, asked: Asked, front: FrontEnd) -> Features:

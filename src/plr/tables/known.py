@@ -29,6 +29,7 @@ __all__ = [
     "is_column",
     "known_labels",
     "located",
+    "names_of_known",
     "with_checked",
 ]
 
@@ -55,6 +56,22 @@ def is_column(known: Any, source: Source) -> bool:
             parameter="known",
         )
     return False
+
+
+def names_of_known(known: Any, source: Source) -> list[str]:
+    """Return where known labels are, in words: a column of the table, or names of files without their folders.
+
+    >>> from plr.sources.source import TableSource
+    >>> table = TableSource.of_frame({"y": [1.0], "truth": [1.0]})
+    >>> names_of_known("truth", table), names_of_known(None, table)
+    (['truth'], [])
+    """
+    if known is None:
+        return []
+    if is_column(known, source):
+        return [str(known)]
+    given = known if isinstance(known, list | tuple) else [known]
+    return [Path(one).name for one in given if isinstance(one, str | os.PathLike)]
 
 
 def check_known_column(known: Any, source: Source, front: FrontEnd) -> None:

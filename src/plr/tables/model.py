@@ -688,7 +688,7 @@ class TableModel:
         fields = candidate_fields() if all_candidates else None
         make: NewColumns = columns
         if isinstance(source, LongTable):
-            # A row has an id in place of a number. What will not do is refused before any work is done.
+            # A row has an id in place of a number. An output that cannot be written is refused before any work is done.
             numbered = False
             open_identified(
                 source.lines, out, columns.target, prefix, written=not collected, front=front, fields=fields

@@ -97,7 +97,7 @@ def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
 
 
 class TableOutput:
-    """Rows of a source with new columns, and where they go; what will not do is refused before any work is done.
+    """Rows of a source with new columns, and where they go; refuses what cannot be written before any work is done.
 
     Parameters
     ----------

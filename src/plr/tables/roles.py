@@ -116,6 +116,8 @@ def read_roles(source: Source, asked: Asked, front: FrontEnd = PYTHON, prior_is:
     """
     roles = Roles(**{role: named_columns(role, asked.get(role), source) for role in _ROLES}, prior_is=prior_is)
     score = named_columns("match_score", asked.get("match_score"), source)
+    if len(score) > 1:
+        raise ParameterError(f"{{parameter}} takes one column, not {len(score)}.", parameter="match_score")
     roles.candidate_features.extend(name for name in score if name not in roles.candidate_features)
     for role in ("truth", "weights", "groups", "row", "record", "known"):
         if len(getattr(roles, role)) > 1:

@@ -258,7 +258,8 @@
         candidate?.record ?? "",
         given === none ? data.none : given === unsure ? data.unsure : "",
         data.chosen[row],
-        data.probability[row],
+        // Rows are in random order: each of those answered so far has its part of the probability.
+        data.probability[row] * answers.size / count,
       ]);
     }
     return lines.map((cells) => `${cells.map((cell) => quoted(String(cell))).join(",")}\n`).join("");
