@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from plr.generation import MECHANISMS
+from plr.weighting import WEIGHTINGS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -60,11 +61,18 @@ def as_param(page):
     return pytest.param(page, id=name, marks=[pytest.mark.slow] * (name in SLOW))
 
 
+@pytest.fixture
+def registries():
+    """Pages add a mechanism and a weighting of their own; what they add is taken back."""
+    kept = [(registry, dict(registry)) for registry in (MECHANISMS, WEIGHTINGS)]
+    yield
+    for registry, before in kept:
+        registry.clear()
+        registry.update(before)
+
+
 @pytest.mark.parametrize("page", [*map(as_param, pages.all_pages())])
-def test_code_on_a_page_prints_what_the_page_shows(page, monkeypatch):
-    # A page adds a mechanism of its own; what it adds is taken back.
-    monkeypatch.setitem(MECHANISMS, "sign", None)
-    monkeypatch.delitem(MECHANISMS, "sign")
+def test_code_on_a_page_prints_what_the_page_shows(page, registries):
     for block, printed in pages.run_page(page):
         if block.shown is not None:
             assert printed

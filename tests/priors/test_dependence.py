@@ -8,7 +8,7 @@ import pytest
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import DependentLabelsWarning
 from plr.learners.starts import DensityStart
-from plr.priors.dependence import Dependence, _ranks, intraclass_correlation, student_scale, variance_explained
+from plr.priors.dependence import Dependence, _ranks, intraclass_correlation, student_scale, weigh_by_agreement
 from plr.priors.logit import Alternatives
 from support.candidate_mechanisms import guesses
 
@@ -36,15 +36,15 @@ def test_candidates_that_stand_out_near_predictions_explain_the_spread():
     problem = guesses(300)
     sets, first = Alternatives(problem.S.offsets), problem.S.prior_or_uniform
     values = problem.S.values / problem.S.values.std()
-    near = variance_explained(sets, values, problem.y / problem.S.values.std(), first, np.ones(300))
+    near = weigh_by_agreement(sets, values, problem.y / problem.S.values.std(), first, np.ones(300))[0]
     noisy = problem.y / problem.S.values.std() + np.random.default_rng(0).normal(0, 0.5, 300)
-    assert near > 0.9 > 0.65 > variance_explained(sets, values, noisy, first, np.ones(300))
+    assert near > 0.9 > 0.65 > weigh_by_agreement(sets, values, noisy, first, np.ones(300))[0]
 
 
 def test_constant_values_and_no_rows_of_several():
     sets = Alternatives(np.array([0, 2, 4]))
     assert intraclass_correlation(sets, np.ones(4), np.ones(2)) == 0.0
-    assert variance_explained(sets, np.ones(4), np.ones(2), np.full(4, 0.5), np.ones(2)) == 0.0
+    assert weigh_by_agreement(sets, np.ones(4), np.ones(2), np.full(4, 0.5), np.ones(2))[0] == 0.0
     assert intraclass_correlation(Alternatives(np.arange(3)), np.ones(2), np.ones(2)) == 0.0
     assert student_scale(np.zeros(3), np.ones(3)) > 0.0
 

@@ -7,7 +7,7 @@ that are alike as a set, but far apart next to what the model knows (doubtful di
 alike are the candidates of a row? And, if they are: do those near the prediction, out of fold, stand out among all that
 is found around predictions?
 
-Where enough rows have a single candidate, predictions are also made from these alone: no false label has a say in them.
+Where enough rows have a single candidate, predictions are also begun with these alone, in which no false label counts.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 from plr.threads import one_blas_thread
 
-__all__ = ["FREEDOM", "Dependence", "explain", "intraclass_correlation", "student_scale", "variance_explained"]
+__all__ = ["FREEDOM", "Dependence", "explain", "intraclass_correlation", "student_scale", "weigh_by_agreement"]
 
 Floats = NDArray[np.float64]
 
 FREEDOM = 4.0
 """Degrees of freedom of the Student's t by which labels scatter around predictions."""
 
-# Found over seven data sets and seven mechanisms; what lies between is decided by `variance_explained`.
+# Found over seven data sets and seven mechanisms; what lies between is decided by `weigh_by_agreement`.
 _ALIKE = 0.35
 _EXPLAINED = 0.65
 _ROUNDS = 40
 # So many rows with a single candidate are enough to predict from.
-_ENOUGH_SINGLE = 40
+_ENOUGH_SINGLE = 20
 # The least scale of labels around predictions, where labels have a standard deviation of about 1.
 _LEAST_SCALE = 1e-6
 # Rows that predictions are compared with candidates on.
@@ -131,17 +131,25 @@ def explain(
         How much each row counts.
     """
     sets, values = Alternatives(S.offsets), rescaled(S, target).values
-    labels = sets.sum(first * rescaled(settled, target).values)
-    predictions = [smoother.out_of_fold(labels)]
+    known = rescaled(settled, target).values
+    labels = sets.sum(first * known)
+    explained, _ = weigh_by_agreement(sets, values, smoother.out_of_fold(labels), first, weights)
     single = (sets.sizes == 1) & (weights > 0)
     if single.sum() >= _ENOUGH_SINGLE:
-        predictions.append(smoother.from_rows(single).out_of_fold_with_trees(labels))
-    explained = max(variance_explained(sets, values, prediction, first, weights) for prediction in predictions)
+        # Then all rows, with what these said of the others.
+        prediction = smoother.from_rows(single).out_of_fold_with_trees(labels)
+        _, belief = weigh_by_agreement(sets, values, prediction, first, weights)
+        prediction = smoother.out_of_fold_with_trees(sets.sum(belief * known))
+        explained = max(explained, weigh_by_agreement(sets, values, prediction, belief, weights)[0])
     return replace(dependence, explained=explained)
 
 
-def variance_explained(sets: Alternatives, values: Floats, prediction: Floats, first: Floats, weights: Floats) -> float:
+def weigh_by_agreement(
+    sets: Alternatives, values: Floats, prediction: Floats, first: Floats, weights: Floats
+) -> tuple[float, Floats]:
     """Return the share of the spread within rows that disappears when candidates near the prediction are believed.
+
+    And how much each candidate is believed.
 
     The truth scatters around the prediction by a Student's t; the other candidates by a density that is estimated: one
     of values, as if unrelated to the row, mixed with one of distances from the prediction. Candidates are weighed by
@@ -158,7 +166,7 @@ def variance_explained(sets: Alternatives, values: Floats, prediction: Floats, f
     weights : ndarray of shape (n_rows,)
         How much each row counts.
     """
-    counted = np.flatnonzero(weights)
+    counted, chosen, whole = np.flatnonzero(weights), np.ones(len(values), dtype=bool), first.copy()
     if len(counted) > _MOST_ROWS:
         counted = counted[np.linspace(0, len(counted) - 1, _MOST_ROWS).astype(np.int64)]
     if len(counted) < len(weights):
@@ -186,8 +194,9 @@ def variance_explained(sets: Alternatives, values: Floats, prediction: Floats, f
             belief = sets.softmax(t.logpdf(distance, FREEDOM, scale=scale) - np.log(density))
             scale = student_scale(distance[half], (each * belief)[half])
         belief_of_others[~half] = belief[~half]
+    whole[chosen] = belief_of_others
     before = _spread(sets, values, np.repeat(1.0 / sets.sizes, sets.sizes), weights)
-    return 0.0 if before == 0.0 else 1.0 - _spread(sets, values, belief_of_others, weights) / before
+    return (0.0 if before == 0.0 else 1.0 - _spread(sets, values, belief_of_others, weights) / before), whole
 
 
 def student_scale(distance: Floats, weights: Floats) -> float:
