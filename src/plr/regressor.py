@@ -45,12 +45,12 @@ from plr.losses import Loss
 from plr.noise import NoiseModel, fit_noise
 from plr.preprocessing.features import Columns
 from plr.priors.learned import (
-    LEAST_PROBABILITY,
     Belief,
     LearnedPrior,
     check_match_score,
     check_one_to_one,
     given_prior,
+    log_shares,
     share_training_records,
     teaching_rows,
     unlearned_prior,
@@ -102,9 +102,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         ``auto`` learns from checked rows (``known``) how much the features of candidates and the given prior count;
         and where false candidates depend on the features, so that agreement with the model proves little, it learns
         how much that counts, and fits the learner to the probabilities that result. ``learned`` does so in any case.
-        An instance from `plr.priors`, or of a class of your own that derives from `plr.priors.UtilityModel`, does what
-        ``auto`` does and says how features of candidates become probabilities: `plr.priors.ConditionalLogit` is what
-        ``auto`` has, `plr.priors.BoostedLogit` is for some hundred checked rows and many features.
+        `plr.priors.BoostedLogit`, for some hundred checked rows and many features, or a class of your own that derives
+        from `plr.priors.UtilityModel`, does what ``auto`` does with another model of how features of candidates become
+        probabilities than its conditional logit.
     match_score : str or None, default=None
         Name of a feature of the candidates that is a score: numbers of any scale, of which the larger are the more
         believable, such as the similarity of two names. It then counts before any row is checked, by how far it differs
@@ -451,7 +451,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         found = identification(self.noise_, prediction, self._weigh(sets), relative, diagnosis=self.diagnosis_)
         if prior is None or not prior.held:
             return found
-        shares = prior.share_records(sets, _log(found.probabilities))
+        shares = prior.share_records(sets, log_shares(found.probabilities))
         return choose(shares * (1.0 - found.missing)[sets.row_index], sets, found.missing, self.diagnosis_)
 
     def identify(self, X: Any = None, S: Any = None) -> Identification:
@@ -753,15 +753,10 @@ def _check_prior(prior: object) -> None:
     what = f"the class {prior.__name__}; give an instance" if isinstance(prior, type) else f"{prior!r}"
     raise ParameterError(
         f"{{parameter}} must be one of {', '.join(map(repr, _PRIOR_NAMES))}, or an instance of a class that derives "
-        f"from plr.priors.UtilityModel, such as ConditionalLogit() or BoostedLogit(); got {what}.",
+        f"from plr.priors.UtilityModel, such as BoostedLogit(); got {what}.",
         parameter="prior",
         value=prior,
     )
-
-
-def _log(probabilities: Floats) -> Floats:
-    """Return logs of probabilities that records are shared by."""
-    return np.log(np.maximum(probabilities, LEAST_PROBABILITY))
 
 
 def _tell(done: int, total: int, loss: float) -> None:

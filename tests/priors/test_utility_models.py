@@ -12,7 +12,7 @@ from plr.cli.model_options import make_regressor
 from plr.errors import ModelFileError, ParameterError
 from plr.learners.starts import DensityStart
 from plr.persistence import check_savable
-from plr.priors import BoostedLogit, ConditionalLogit, FittedUtility, UtilityModel
+from plr.priors import BoostedLogit, FittedUtility, UtilityModel
 from plr.priors.dependence import Dependence
 from plr.priors.learned import learn_coefficients
 from plr.priors.utilities import Refinement
@@ -72,7 +72,6 @@ def test_no_trees_where_they_do_not_help():
     few = table(interaction=True)
     assert learned(few, 40, BoostedLogit(**QUICK)).model is None
     assert learned(few, 3, BoostedLogit(min_checked_rows=2, **QUICK)).model is None
-    assert learned(few, CHECKED, ConditionalLogit()).model is None
 
 
 def test_columns_that_say_nothing():
@@ -100,10 +99,7 @@ def fit(problem, prior, checked=CHECKED):
 def test_in_a_regressor(problem, model):
     assert model.prior_.agreement is not None
     assert model.prior_.model is not None
-    logit = fit(problem, ConditionalLogit())
-    auto = fit(problem, "auto")
-    np.testing.assert_array_equal(logit.predict(problem.X), auto.predict(problem.X))
-    found, plain = (each.identify(problem.X, problem.S) for each in (model, logit))
+    found, plain = (each.identify(problem.X, problem.S) for each in (model, fit(problem, "auto")))
     assert loss_of(found.probabilities, problem) < loss_of(plain.probabilities, problem) - 0.03
     np.testing.assert_allclose(np.add.reduceat(found.probabilities, problem.S.offsets[:-1]) + found.missing, 1.0)
     loaded = pickle.loads(pickle.dumps(model))
@@ -223,7 +219,6 @@ def test_changed_trees_are_refused(file, tmp_path):
 def test_at_the_command_line():
     made = make_regressor({"prior_model": "boosted_logit"}, {"prior_model.num_leaves": 8})
     assert repr(made.prior) == "BoostedLogit(num_leaves=8)"
-    assert isinstance(make_regressor({"prior_model": "conditional_logit"}, {}).prior, ConditionalLogit)
     assert make_regressor({}, {}).prior == "auto"
     with pytest.raises(ParameterError, match=r"--prior-model learned takes no options.*--prior-model boosted_logit"):
         make_regressor({"prior_model": "learned"}, {"prior_model.num_leaves": 8})

@@ -96,8 +96,8 @@ def fit_command(
     prior_model: Annotated[
         str,
         typer.Option(
-            help="What checked rows teach about candidates: auto, given, learned, conditional_logit, or boosted_logit, "
-            "for hundreds of checked rows.",
+            help="What checked rows teach about candidates: auto, given, learned, or boosted_logit, for "
+            "hundreds of checked rows.",
             autocompletion=lambda: _names("prior_model"),
         ),
     ] = "auto",

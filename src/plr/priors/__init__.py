@@ -8,17 +8,16 @@ that this needs, `one_to_one` the probabilities where no record is the truth of 
 
 from plr.priors.boosted import BoostedLogit
 from plr.priors.learned import LearnedPrior
-from plr.priors.utilities import CandidateTable, ConditionalLogit, FittedUtility, UtilityModel
+from plr.priors.utilities import CandidateTable, FittedUtility, UtilityModel
 
 __all__ = [
     "PRIORS",
     "BoostedLogit",
     "CandidateTable",
-    "ConditionalLogit",
     "FittedUtility",
     "LearnedPrior",
     "UtilityModel",
 ]
 
-PRIORS = {"conditional_logit": ConditionalLogit, "boosted_logit": BoostedLogit}
+PRIORS = {"boosted_logit": BoostedLogit}
 """Models of utilities that go by a name, in model files and at the command line."""

@@ -42,7 +42,6 @@ from plr.priors.utilities import FittedUtility, Refinement, table_names, tabulat
 from plr.threads import one_blas_thread
 
 __all__ = [
-    "LEAST_PROBABILITY",
     "Agreement",
     "Belief",
     "LearnedPrior",
@@ -53,6 +52,7 @@ __all__ = [
     "given_prior",
     "learn_belief",
     "learn_coefficients",
+    "log_shares",
     "one_to_one",
     "share_training_records",
     "teaching_rows",
@@ -99,9 +99,8 @@ _LARGEST_COEFFICIENT = 1e6
 _FARTHEST = 100.0
 # Distances from predictions are cut off here, in units of the noise.
 _FARTHEST_LABEL = 1e100
-LEAST_PROBABILITY = 1e-6
-"""Of the probabilities that records are shared by: what a model rules out, another row's claim to a record can undo."""
-
+# Of the probabilities that records are shared by: what a model rules out, another row's claim to a record can undo.
+_LEAST_PROBABILITY = 1e-6
 # However sure it is that a row of training has a record, a new row may have it with this probability.
 _LEAST_FREE = 1e-9
 
@@ -426,6 +425,11 @@ def one_to_one(S: CandidateSets, utility: Floats, counted: Booleans | None = Non
     return one_to_one_shares(Alternatives(S.offsets), utility, records)
 
 
+def log_shares(probabilities: Floats) -> Floats:
+    """Return the logs of probabilities, as utilities that records are shared by."""
+    return np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
+
+
 def share_training_records(
     S: CandidateSets, probabilities: Floats, checked: CheckedRows | None, sample_weight: Floats | None
 ) -> tuple[Floats, Booleans]:
@@ -436,7 +440,7 @@ def share_training_records(
     counted = np.ones(len(S), dtype=bool) if sample_weight is None else sample_weight > 0
     if checked is not None:
         counted &= ~checked.missing
-    utility = np.log(np.maximum(probabilities, LEAST_PROBABILITY)) + _known_false(S, checked)
+    utility = log_shares(probabilities) + _known_false(S, checked)
     return one_to_one(S, utility, counted), counted
 
 

@@ -21,7 +21,6 @@ from plr.priors.logit import Alternatives
 
 __all__ = [
     "CandidateTable",
-    "ConditionalLogit",
     "FittedUtility",
     "Refinement",
     "UtilityModel",
@@ -116,23 +115,6 @@ class UtilityModel(BaseEstimator):
         seed : int
         """
         raise NotImplementedError
-
-
-class ConditionalLogit(UtilityModel):
-    """Utilities that are a weighted sum of the candidates' features; what ``prior="auto"`` uses.
-
-    Coefficients are shrunk as strongly as the evidence asks for, so that ten checked rows do no harm.
-    """
-
-    def fit(
-        self,
-        features: CandidateTable,
-        true: NDArray[np.bool_],
-        weights: Floats,
-        folds: NDArray[np.int64],
-        seed: int,
-    ) -> None:
-        """Leave the utilities as they are."""
 
 
 @dataclass(frozen=True)
