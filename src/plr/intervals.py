@@ -1,127 +1,236 @@
-"""Intervals around predictions, calibrated on candidate sets alone.
+"""Intervals around predictions, calibrated on candidate sets, and on checked rows where there are some.
 
 Rows are predicted by models that know nothing of them. How far their true labels are from these predictions is how far
-a new row's will be from its own; but which candidate is true is not known. Two answers:
+a new row's will be from its own; but which candidate is true is not known. Three estimates of the share of true labels
+within given ends:
 
-- *guaranteed*: take each row's farthest candidate. The true one is no farther.
-- *sharp*: weigh each row's candidates by how probable each is to be the true one. If true labels are at a distance r
-  from the prediction with density f(r), and false ones come from a density q, a candidate's weight is the share of its
-  f(r) / q in its row. The density f is the likeliest of all that are symmetric and fall off from zero
-  (`fit_distances`): a bell of given shape would decide by itself how many far candidates are true.
+- *by likelihood*: each candidate counts by how probable it is to be the true one, under a density of residuals of any
+  shape (`plr.residuals`). It varies little, and is off where residuals have another shape in some rows than in others.
+- *by counting*: the candidates within the ends, less the false ones that belong there by their own density. Exactly one
+  candidate a row is true, so this is right on average for any shape of residuals; but it varies much where there are
+  many false labels.
+- *by checked rows*: the share among rows whose truth is known, corrected by how the likelihood's shares of these rows
+  differ from those of all rows (prediction-powered inference: Angelopoulos and others, 2023). It assumes nothing about
+  false labels.
+
+The first is corrected by the others as far as they differ by more than chance, and one standard error of what not
+knowing the labels adds is taken off.
 
 Notes
 -----
 Out-of-fold predictions that a learner made on the way (`Fitted.out_of_fold`) are no good for intervals: a row's
 candidates have had a say in which candidates of other rows are believed, the predictions lean towards them, and
 intervals come out too narrow whatever the estimator (coverage of about 0.82 where 0.9 was asked for, 0.88 with the true
-labels of the same rows). So calibration fits everything again without each fold, the start included: a committee with
-the next lower effort where it has trees, and always with trees where the model has them. A standard error of what not
-knowing the labels adds is taken off the estimated coverage: without it, small data with many candidates fall short by
-one or two points.
-
-`identify()` uses the learner's own predictions: its probabilities are calibrated as they are, and its choices are
-better for knowing the row's own candidates. Below 50 rows they are over-confident (0.75 where 0.70 are right, and a
-noise scale of half the error): there the Gaussian process is fitted again for each fold, which brings both to 0.70 and
-the noise scale to three quarters of the error; how often each candidate was drawn still counts.
+labels of the same rows). So calibration goes by models that were fitted without each fold from the beginning.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv
+from sklearn.isotonic import isotonic_regression
 
 from plr._codes import MISSING
 from plr._fields import require
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
+from plr.candidates.known import CheckedRows
 from plr.contracts import Task
-from plr.errors import ConvergenceWarning, DivergenceError, ParameterError
+from plr.errors import DivergenceError, ParameterError
+from plr.folds import Folds, features_of, row_weights
+from plr.priors.learned import RowFeatures
+from plr.residuals import ResidualDensity, fit_residuals
+from plr.weighting.false_labels import FalseLabelDensity, GivenDensity
 from plr.weighting.rule import row_sums
+from plr.widths import RowWidths, fit_widths
 
-__all__ = ["METHODS", "Calibration", "check_coverage", "fit_distances", "learn_calibration"]
+__all__ = ["METHODS", "Calibration", "Coverage", "check_coverage", "learn_calibration"]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
-METHODS = ("sharp", "guaranteed")
+METHODS = ("adaptive", "constant", "guaranteed")
 """How intervals can be made."""
 
-# The density of distances falls in steps at so many distances, at most.
-_STEPS = 300
-# The first step is as wide as the distance that this share of the rows has a candidate within: the likeliest falling
-# density would otherwise rise without bound towards zero, for the sake of a few candidates that are near by chance.
-_FIRST_STEP = 0.05
-_ROUNDS = 1000
-_SETTLED = 1e-5
-# The shares of the steps go on moving for thousands of rounds where it makes no difference. After the last round they
-# are near enough if no row could be likelier by more than this share.
-_NEAR = 0.01
-# A learned share of rows without their truth goes no higher, as in the weighting.
-_MOST_MISSING = 0.5
-# More distances than this are kept as so many, each with the share of several.
-_MOST_KEPT = 10_000
+# Ends that are tried, at most; where labels are known, all residuals are.
+_ENDS = 400
+_MOST_ENDS = 10_000
+# Each step of the density is cut into so many, between which it is straight.
+_PARTS = 5
+# More rows than this are not needed to tell how wide intervals are.
+_MOST_ROWS = 20_000
+# Rows that are looked at at a time.
+_BLOCK = 2_000
+# Standard errors taken off the estimated coverage.
+_CAUTION = 1.0
+# Where estimates differ is looked at over these shares of true labels.
+_LOOKED_AT = (0.6, 0.98)
+# So many standard errors outside of what is possible refute the density of false labels.
+_REFUTED = 5.0
+# With fewer checked rows, these alone do not say enough.
+_FEWEST_CHECKED = 10
+# How sure `guaranteed` is of its coverage, over the draw of checked rows.
+_CONFIDENCE = 0.95
 # However little candidate sets tell, this much of the information on known labels counts as lost, at most.
 _MOST_LOST = 0.98
 # What rounding may take from a sum of shares.
 _ROUNDING = 1e-9
+# Where the distribution of false labels is computed.
+_PLACES = 2_000
+_LEAST_VARIANCE = 1e-12
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """Nested intervals, and which share of true labels each holds.
+
+    Attributes
+    ----------
+    lower, upper : ndarray
+        Ends relative to the prediction, farther and farther out.
+    covered : ndarray of the same length
+        The share of true labels within them; it does not decrease.
+    """
+
+    lower: Floats
+    upper: Floats
+    covered: Floats
+
+    def __post_init__(self) -> None:
+        require(len(self.lower) == len(self.upper) == len(self.covered) > 0, "ends and coverage differ in length")
+        require(bool((self.lower <= self.upper).all()), "lower ends must not be above upper ones")
+
+    def ends(self, share: float) -> tuple[float, float]:
+        """Return the first ends that hold such a share."""
+        place = min(int(np.searchsorted(self.covered, share - _ROUNDING)), len(self.covered) - 1)
+        return float(self.lower[place]), float(self.upper[place])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
-    """How far true labels are from predictions, as far as candidate sets can tell.
+    """How far true labels are from predictions, as far as candidate sets and checked rows can tell.
 
     Attributes
     ----------
-    distances : ndarray
-        Distances of candidates from predictions of models that do not know them, increasing, in label units.
-    covered : ndarray, of the same length
-        The share of true labels that keep within each distance, estimated with caution: less one standard error of
-        what not knowing the true labels adds to the uncertainty of it. It does not decrease, and ends at 1.
-    worst_distances, worst_covered : ndarray
-        The same of each row's farthest candidate, without need for caution.
+    adaptive : Coverage
+        Ends in units of each row's width, learned by `widths`; they need not be equally far from the prediction.
+    constant : Coverage
+        Ends equally far from the prediction in all rows.
+    farthest : Coverage
+        Ends equally far from the prediction, and how often each row's farthest candidate is within them.
+    tolerance : Coverage or None
+        Ends in units of each row's width, and a share of true labels that they hold with 95 % confidence over the draw
+        of checked rows; None without rows that were checked at random.
+    sets : Coverage
+        Steps of the density of residuals from the highest to the lowest, and which share of true labels is in these
+        and all higher ones.
+    density : ResidualDensity
+        In units of each row's width.
+    widths : RowWidths or None
+        None where all rows are alike, or the learner gives rows a noise scale of their own.
     rows : float
         How many rows this was learned from; rows of unequal weight count as fewer.
     by_row : bool
-        Whether distances are in units of each row's relative noise scale.
+        Whether the learner gives rows a noise scale of their own, in whose units all residuals then are.
+    checked : float
+        How many checked rows it was learned from; rows of unequal weight count as fewer.
+    assumes : str
+        What must hold for the coverage, beside that new rows are like those of training.
     """
 
-    distances: Floats
-    covered: Floats
-    worst_distances: Floats
-    worst_covered: Floats
+    adaptive: Coverage
+    constant: Coverage
+    farthest: Coverage
+    tolerance: Coverage | None
+    sets: Coverage
+    density: ResidualDensity
+    widths: RowWidths | None
     rows: float
     by_row: bool = False
-
-    def __post_init__(self) -> None:
-        require(len(self.distances) == len(self.covered) > 0, "distances and covered differ in length")
-        require(
-            len(self.worst_distances) == len(self.worst_covered) > 0, "worst distances and covered differ in length"
-        )
+    checked: float = 0.0
+    assumes: str = ""
 
     def __repr__(self) -> str:
-        return f"Calibration(from {self.rows:.4g} rows)"
+        checked = f" and {self.checked:.4g} checked rows" if self.checked else ""
+        return f"Calibration(from {self.rows:.4g} rows{checked})"
+
+    def row_widths(self, X: Any, prediction: Floats, relative: Floats | None = None) -> Floats:
+        """Return each row's width relative to the typical one; ``relative`` is its noise scale by the learner."""
+        if self.by_row and relative is not None:
+            return relative
+        return np.ones(len(prediction)) if self.widths is None else self.widths.predict(X, prediction)
 
     def intervals(
-        self, prediction: Floats, coverage: float = 0.9, method: str = "sharp", relative: Floats | None = None
+        self, prediction: Floats, coverage: float = 0.9, method: str = "adaptive", widths: Floats | None = None
     ) -> Floats:
-        """Return lower and upper end around each prediction; ``relative`` is each row's noise scale, if it has one."""
-        half = np.full(len(prediction), self.half_width(coverage, method))
-        if self.by_row and relative is not None:
-            half *= relative
-        return np.column_stack([prediction - half, prediction + half])
+        """Return lower and upper end around each prediction.
 
-    def half_width(self, coverage: float = 0.9, method: str = "sharp") -> float:
-        """Return the distance from the prediction that a new row's true label keeps within, as often as asked.
-
-        It is the smallest distance that the share ``coverage`` · (1 + 1 / rows) of the true labels keep within, as in
-        conformal prediction: the new row counts as one more that is farther than all.
+        Parameters
+        ----------
+        prediction : ndarray of shape (n,)
+        coverage : float
+        method : str
+        widths : ndarray of shape (n,), optional
+            Those of `row_widths`; without them rows are taken to be alike.
         """
+        family, share = self._family(coverage, method)
+        low, high = family.ends(share)
+        unit = np.ones(len(prediction)) if widths is None or not self._by_width(family) else widths
+        found = prediction[:, None] + unit[:, None] * [low, high]
+        if family is self.adaptive and self.density.low < self.density.high:
+            inside = np.clip(found, self.density.low, self.density.high)
+            found = np.column_stack([np.minimum(inside[:, 0], prediction), np.maximum(inside[:, 1], prediction)])
+        return found
+
+    def label_sets(self, prediction: Floats, coverage: float = 0.9, widths: Floats | None = None) -> list[Floats]:
+        """Return for each row the pieces, of shape (k, 2), that its label lies in."""
+        share = self._share(check_coverage(coverage, "adaptive")[0])
+        count = min(int(np.searchsorted(self.sets.covered, share - _ROUNDING)) + 1, len(self.sets.covered))
+        order = np.argsort(self.sets.lower[:count])
+        lower, upper = self.sets.lower[order], self.sets.upper[order]
+        gaps = np.flatnonzero(lower[1:] > upper[:-1])
+        pieces = np.column_stack([lower[np.append(0, gaps + 1)], upper[np.append(gaps, count - 1)]])
+        unit = np.ones(len(prediction)) if widths is None else widths
+        found = []
+        for piece in prediction[:, None, None] + unit[:, None, None] * pieces:
+            inside = piece
+            if self.density.low < self.density.high:
+                inside = np.clip(piece, self.density.low, self.density.high)
+            there = inside[:, 0] < inside[:, 1]
+            found.append(inside[there] if there.any() else inside[:1])
+        return found
+
+    def ends(self, coverage: float = 0.9, method: str = "adaptive") -> tuple[float, float]:
+        """Return the ends of an interval relative to the prediction, in units of the row's width where it has one.
+
+        They are the first that hold the share ``coverage`` · (1 + 1 / rows) of the true labels, as in conformal
+        prediction: the new row counts as one more that is farther than all.
+        """
+        family, share = self._family(coverage, method)
+        return family.ends(share)
+
+    def _family(self, coverage: float, method: str) -> tuple[Coverage, float]:
+        """Return the intervals that a method stands for, and the share of true labels that they are to hold."""
         coverage, method = check_coverage(coverage, method)
-        level = coverage * (1.0 + 1.0 / self.rows)
-        if level > 1.0 + _ROUNDING:
+        if method != "guaranteed":
+            return getattr(self, method), self._share(coverage)
+        if self.tolerance is not None and self.tolerance.covered[-1] >= coverage:
+            return self.tolerance, coverage
+        return self.farthest, self._share(coverage)
+
+    def _by_width(self, family: Coverage) -> bool:
+        return self.by_row or family is self.adaptive or family is self.tolerance
+
+    def _share(self, coverage: float) -> float:
+        share = coverage * (1.0 + 1.0 / self.rows)
+        if share > 1.0 + _ROUNDING:
             most = math.floor(1000 * self.rows / (self.rows + 1)) / 1000
             raise ParameterError(
                 f"A coverage of {coverage:g} needs at least {math.ceil(coverage / (1.0 - coverage) - _ROUNDING)} "
@@ -131,10 +240,7 @@ class Calibration:
                 parameter="coverage",
                 value=coverage,
             )
-        distances, covered = self.distances, self.covered
-        if method == "guaranteed":
-            distances, covered = self.worst_distances, self.worst_covered
-        return float(distances[min(int(np.searchsorted(covered, level - _ROUNDING)), len(distances) - 1)])
+        return share
 
 
 def check_coverage(coverage: object, method: object) -> tuple[float, str]:
@@ -149,6 +255,10 @@ def learn_calibration(
     task: Task,
     relative: Floats | None = None,
     probabilities: Floats | None = None,
+    *,
+    features: RowFeatures | None = None,
+    folds: Folds = (),
+    known: CheckedRows | None = None,
 ) -> Calibration:
     """Learn how far true labels are from predictions of rows that the predicting models do not know.
 
@@ -156,171 +266,457 @@ def learn_calibration(
     ----------
     prediction : ndarray of shape (n,)
     S : CandidateSets
-        Of the same rows, with the priors that the user gave.
+        Of the same rows, with the priors that the user gave, or that were learned; checked rows have all of their
+        candidates.
     task : Task
-        Where the density of false labels, the share of rows without their truth and the rows' weights come from.
+        Where the features, the density of false labels, the share of rows without their truth and the rows' weights
+        come from.
     relative : ndarray of shape (n,), optional
-        Each row's noise scale relative to the typical one.
+        Each row's noise scale relative to the typical one, by the learner.
     probabilities : ndarray, one entry per candidate, optional
-        How probable each candidate is to be the true one, where that does not go by its distance.
+        How probable each candidate is to be the true one, where false candidates depend on the features, so that it
+        does not go by its distance.
+    features : RowFeatures, optional
+        How features become numbers, where widths are to follow them.
+    folds : list of (train, test)
+        The folds that predictions were made by; without them all rows are as wide.
+    known : CheckedRows, optional
+        What is known of rows that somebody looked at.
     """
-    unit = np.ones(len(S)) if relative is None else relative
-    distances = np.abs(S.values - prediction[S.row_index]) / unit[S.row_index]
-    if not np.isfinite(distances).all():
-        row = int(S.row_index[np.flatnonzero(~np.isfinite(distances))[0]])
+    bad = np.flatnonzero(~np.isfinite(prediction))
+    if len(bad):
         raise DivergenceError(
-            f"Without the fold of row {row}, the model predicts {prediction[row]} for it; there is no distance to its "
-            f"candidates to calibrate intervals by. Look at the features of that row.",
-            row=row,
-            value=prediction[row],
+            f"Without the fold of row {bad[0]}, the model predicts {prediction[bad[0]]} for it; there is no distance "
+            f"to its candidates to calibrate intervals by. Look at the features of that row.",
+            row=int(bad[0]),
+            value=prediction[bad[0]],
         )
-    weight = np.ones(len(S)) if task.sample_weight is None else task.sample_weight
-    log_q = np.zeros(S.values.size) if task.false_labels is None else task.false_labels.log(S.values)
-    missing = float(task.rule.initial_state()[MISSING]) if task.rule.may_miss else 0.0
-    if probabilities is None:
-        probabilities = fit_distances(
-            distances,
-            S,
-            weight,
-            log_q=log_q + np.log(unit[S.row_index]),
-            missing=missing,
-            learn_missing=task.rule.learns_missing,
+    used = _rows_used(task, known)
+    problem = _Problem.of(prediction, S, task, used, relative, probabilities, known)
+    constant = density = problem.fit()
+    widths, adaptive = None, problem
+    if relative is None and probabilities is None:
+        place = np.full(len(S), -1)
+        place[used] = np.arange(len(used))
+        parts = [tuple(place[rows[place[rows] >= 0]] for rows in pair) for pair in folds]
+        found = fit_widths(
+            None if features is None else features_of(task.X, used),
+            features,
+            task.preprocess().target,
+            problem.prediction,
+            problem.settled,
+            problem.weight,
+            problem.log_q_settled,
+            [(train, test) for train, test in parts if len(train) and len(test)],
+            constant,
+            task.seed,
+            **problem.missing,
         )
-    rows = float(weight.sum()) ** 2 / float(weight @ weight)
-    worst = np.maximum.reduceat(np.where(S.prior_or_uniform > 0.0, distances, 0.0), S.offsets[:-1])
-    labels = CandidateSets._of_checked(worst, np.arange(len(S) + 1))
+        if found is not None:
+            widths, unit, density = found
+            adaptive = replace(problem, unit=unit)
+    even, hull, steps = _Hull.symmetric(problem), _Hull.of(density[0]), _Steps.of(density[0])
+    alike, by_row = problem.shares(constant[0]), adaptive.shares(density[0])
+    assumes, trusted = problem.check_assumptions(even, alike)
+    worst = np.maximum.reduceat(
+        np.where(problem.S.prior_or_uniform > 0.0, np.abs(problem.residual), 0.0), problem.S.offsets[:-1]
+    )
+    order = np.argsort(worst, kind="stable")
+    farthest = np.cumsum(problem.weight[order])
     return Calibration(
-        *_covered(distances, probabilities, S, weight, rows),
-        *_covered(worst, np.ones(len(S)), labels, weight, rows),
-        rows,
-        relative is not None,
+        adaptive=hull.coverage(adaptive.covered(hull, by_row, trusted)),
+        constant=even.coverage(problem.covered(even, alike, trusted)),
+        farthest=Coverage(-worst[order], worst[order], farthest / farthest[-1]),
+        tolerance=adaptive.tolerance(hull),
+        sets=steps.coverage(adaptive.covered(steps, by_row, trusted)),
+        density=density[0],
+        widths=widths,
+        rows=problem.rows,
+        by_row=relative is not None,
+        checked=problem.checked,
+        assumes=assumes,
     )
 
 
-def fit_distances(
-    distances: Floats,
-    S: CandidateSets,
-    sample_weight: Floats,
-    *,
-    log_q: Floats,
-    missing: float = 0.0,
-    learn_missing: bool = False,
-) -> Floats:
-    """Return how probable each candidate is to be the true one, by its distance from the prediction.
+def _rows_used(task: Task, known: CheckedRows | None) -> Integers:
+    """Return the rows to learn from: all that count, or as many as it takes, at random, and all that were checked."""
+    used = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
+    if len(used) <= _MOST_ROWS:
+        return used
+    chosen = np.random.default_rng(task.seed).permutation(used)[:_MOST_ROWS]
+    return np.sort(chosen) if known is None else np.union1d(chosen, np.intersect1d(used, known.labelled.nonzero()))
 
-    The density of the true ones' distances falls from zero on, in steps: a mixture of uniform densities, each from zero
-    to one of the steps. Their shares are those under which the candidate sets are likeliest, found by
-    expectation-maximisation: weigh the candidates, count how many lie within each step, repeat.
 
-    Parameters
-    ----------
-    distances : ndarray, one entry per candidate
-    S : CandidateSets
-    sample_weight : ndarray of shape (n,)
-    log_q : ndarray, one entry per candidate
-        Log density of false labels; its level counts only where the truth may be missing.
-    missing : float
-        The share of rows whose truth is missing.
-    learn_missing : bool
-        Whether that is only a first guess.
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What is known of the rows to learn from.
+
+    ``settled`` are the sets with the known labels of checked rows; ``unit`` is each row's width, ``probabilities`` what
+    is believed where false candidates depend on the features, and ``label`` what is known of checked rows, which each
+    stand for ``stands_for`` rows. ``false`` gives the share of false labels below some label.
     """
-    prior = S.prior_or_uniform
-    counts = sample_weight[S.row_index] > 0
-    edges = _edges(np.where(counts & (prior > 0), distances, np.nan), S)
-    if edges.size == 0:
-        return np.array(prior)
-    step = np.minimum(np.searchsorted(edges, distances), edges.size - 1)
-    # In each row relative to the least q: only ratios matter within it, and exponentials stay finite.
-    lowest = np.minimum.reduceat(log_q, S.offsets[:-1])
-    odds = prior * np.exp(lowest[S.row_index] - log_q)
-    weight = sample_weight / sample_weight.sum()
-    # In a unit of their own, so that one over a distance is finite; a power of two changes no digit.
-    exponent = int(np.frexp(edges[-1])[1])
-    lowest = lowest + exponent * math.log(2.0)
-    # A distance is met on both sides of a prediction.
-    heights = 1.0 / (2.0 * np.ldexp(edges, -exponent))
-    shares = np.full(edges.size, 1.0 / edges.size)
-    for _ in range(_ROUNDS):
-        evidence = _evidence(odds * _density(shares, heights)[step], S, lowest, missing)
-        within = np.cumsum(np.bincount(step, odds * (weight / evidence)[S.row_index], edges.size))
-        updated = shares * heights * within
-        there = float(updated.sum())
-        change = float(np.abs(updated / there - shares).sum())
-        shares = updated / there
-        if learn_missing:
-            missing, before = min(max(1.0 - there, 0.0), _MOST_MISSING), missing
-            change += abs(missing - before)
-        if change <= _SETTLED:
-            break
-    else:
-        # The slope of the log likelihood per row towards the best step; it is concave, so no more than that is left.
-        left = float((heights * within).max()) / there - 1.0
-        if left > _NEAR:
-            warnings.warn(
-                f"How far true labels are from predictions had not settled after {_ROUNDS} rounds: rows could be "
-                f"likelier by {left:.1%}, and intervals may be too wide or too narrow. Give more rows, or rows with "
-                f"fewer candidates.",
-                ConvergenceWarning,
-                stacklevel=2,
+
+    prediction: Floats
+    S: CandidateSets
+    settled: CandidateSets
+    weight: Floats
+    log_q: Floats
+    log_q_settled: Floats
+    false: Callable[[Floats], Floats]
+    law: str
+    missing: dict[str, Any]
+    unit: Floats
+    probabilities: Floats | None
+    label: Floats
+    stands_for: Floats
+    at_random: bool
+
+    @classmethod
+    def of(
+        cls,
+        prediction: Floats,
+        S: CandidateSets,
+        task: Task,
+        used: Integers,
+        relative: Floats | None,
+        probabilities: Floats | None,
+        known: CheckedRows | None,
+    ) -> _Problem:
+        weight = row_weights(task)[used]
+        if probabilities is not None and len(used) < len(S):
+            probabilities = CandidateSets._of_checked(probabilities, S.offsets)[used].values
+        label, stands_for, at_random = np.full(len(used), np.nan), np.ones(len(used)), True
+        settled = S
+        if known is not None:
+            settled = known.settle(S)
+            label, stands_for = known.value[used], known.stands_for[used]
+            chances = known.probability[known.labelled]
+            at_random = bool(np.isnan(chances).all() or (chances == chances[:1]).all())
+        if len(used) < len(S):
+            prediction, S, settled = prediction[used], S[used], settled[used]
+        law = task.false_labels or FalseLabelDensity(float(S.values.min()), float(S.values.max()))
+        uniform = type(law) is FalseLabelDensity
+        words = "the given density" if isinstance(law, GivenDensity) else "the density estimated from the candidates"
+        rule = task.rule
+        return cls(
+            prediction,
+            S,
+            settled,
+            weight / weight.sum(),
+            law.log(S.values),
+            law.log(settled.values),
+            _distribution(law),
+            "are spread evenly over the range of the candidates" if uniform else f"follow {words}",
+            {
+                "missing": float(rule.initial_state()[MISSING]) if rule.may_miss else 0.0,
+                "learn_missing": rule.learns_missing,
+            },
+            np.ones(len(S)) if relative is None else relative[used],
+            probabilities,
+            label,
+            stands_for,
+            at_random,
+        )
+
+    @property
+    def residual(self) -> Floats:
+        """How far candidates are from predictions, in units of each row's width."""
+        return (self.S.values - self.prediction[self.S.row_index]) / self.unit[self.S.row_index]
+
+    @property
+    def rows(self) -> float:
+        """How many rows there are; rows of unequal weight count as fewer."""
+        return 1.0 / float(self.weight @ self.weight)
+
+    @property
+    def checked(self) -> float:
+        """The same of checked rows."""
+        counts = np.where(np.isnan(self.label), 0.0, self.weight * self.stands_for)
+        return float(counts.sum()) ** 2 / float(counts @ counts) if counts.any() else 0.0
+
+    def fit(self) -> tuple[ResidualDensity, Floats]:
+        """Estimate the density of residuals."""
+        return fit_residuals(
+            self.prediction,
+            self.settled,
+            self.weight,
+            self.log_q_settled,
+            self.unit,
+            probabilities=self.probabilities,
+            **self.missing,
+        )
+
+    def shares(self, density: ResidualDensity) -> Floats:
+        """Return how probable each candidate is to be the true one, checked rows as if they were not."""
+        if self.probabilities is not None:
+            return self.probabilities
+        return density.probabilities(self.prediction, self.S, self.log_q, self.unit)
+
+    def check_assumptions(self, family: _Family, shares: Floats) -> tuple[str, bool]:
+        """Return what the coverage rests on, and whether false labels can be counted by their density."""
+        checked = self.checked >= _FEWEST_CHECKED
+        by_checked = "checked rows are a random sample, or were chosen with the probabilities given"
+        if self.S.values.size == len(self.S):
+            return "", True
+        if self.probabilities is not None:
+            if checked:
+                return by_checked, False
+            return (
+                "the truth is as probable as its prior says, or as what was learned, whichever makes intervals wider: "
+                "false candidates depend on the features, and without checked rows nothing better is known",
+                False,
             )
-    found = odds * _density(shares, heights)[step]
-    return found / _evidence(found, S, lowest, missing)[S.row_index]
+        found = _Shares.of(self, family, shares)
+        error = _REFUTED * found.error_of_counting + 1e-3
+        if ((found.counted > 1.0 + error) | (found.counted < -error)).any():
+            if checked:
+                return by_checked, False
+            return (
+                f"the truth is as probable as its prior says, or as what was learned, whichever makes intervals wider: "
+                f"false labels do not {'lie evenly' if self.law.startswith('are') else self.law} around predictions, "
+                f"and without checked rows nothing better is known",
+                False,
+            )
+        return f"false labels {self.law}, whatever the features and the truth", True
+
+    def covered(self, family: _Family, shares: Floats, trusted: bool) -> Floats:
+        """Return the share of true labels that each of some nested intervals holds, estimated with caution."""
+        found = _Shares.of(self, family, shares)
+        share, error = found.by_likelihood, found.error_of_likelihood
+        if trusted:
+            weight = _weight(found.correction, found.error_of_correction, share)
+            share = share + weight * found.correction
+            error = np.hypot((1.0 - weight) * error, weight * found.error_of_correction)
+        else:
+            share = np.minimum(share, _Shares.of(self, family, self.S.prior_or_uniform).by_likelihood)
+        if self.checked >= _FEWEST_CHECKED:
+            other, other_error = found.by_checked(self, family)
+            weight = _weight(other - share, other_error, share) if trusted else 1.0
+            share = share + weight * (other - share)
+            error = np.hypot((1.0 - weight) * error, weight * other_error)
+        # In order: the first ends that seem to hold enough would otherwise be those that do so by chance.
+        share = isotonic_regression(share, y_min=0.0, y_max=1.0)
+        share = np.clip(np.maximum.accumulate(share - _CAUTION * error), 0.0, 1.0)
+        share[-1] = 1.0
+        return share
+
+    def tolerance(self, family: _Family) -> Coverage | None:
+        """Return a share of true labels that each interval holds with confidence, by rows checked at random."""
+        rows = np.flatnonzero(~np.isnan(self.label))
+        if len(rows) == 0 or not self.at_random:
+            return None
+        place = family.place((self.label[rows] - self.prediction[rows]) / self.unit[rows])
+        counts = self.weight[rows] * self.stands_for[rows]
+        within = np.cumsum(np.bincount(place, counts, family.count + 1))[:-1] * (self.checked / counts.sum())
+        low = betaincinv(np.maximum(within, _TINY), self.checked - within + 1.0, 1.0 - _CONFIDENCE)
+        return family.coverage(np.where(within > 0.0, low, 0.0))
 
 
-def _density(shares: Floats, heights: Floats) -> Floats:
-    """Return the density within each step: the sum of all uniform densities that reach as far."""
-    return np.cumsum((shares * heights)[::-1])[::-1]
+@dataclass(frozen=True)
+class _Shares:
+    """Estimates of the share of true labels within each of some nested intervals, and their standard errors."""
+
+    by_likelihood: Floats
+    error_of_likelihood: Floats
+    counted: Floats
+    error_of_counting: Floats
+    correction: Floats
+    error_of_correction: Floats
+    of_checked: Floats
+
+    @classmethod
+    def of(cls, problem: _Problem, family: _Family, shares: Floats) -> _Shares:
+        """Estimate by the probabilities of candidates, and by counting."""
+        S, weight = problem.S, problem.weight
+        place, present = family.place(problem.residual), row_sums(shares, S)
+        there = float(weight @ present)
+        checked = ~np.isnan(problem.label)
+        sums, of_checked = np.zeros((6, family.count)), []
+        for first in range(0, len(S), _BLOCK):
+            rows = slice(first, min(first + _BLOCK, len(S)))
+            part = slice(S.offsets[rows.start], S.offsets[rows.stop])
+            shape = rows.stop - first, family.count + 1
+            cell = (S.row_index[part] - first) * shape[1] + place[part]
+            within = [
+                np.cumsum(np.bincount(cell, each, shape[0] * shape[1]).reshape(shape), axis=1)[:, :-1]
+                for each in (shares[part], None)
+            ]
+            likely, counted = within[0], within[1].astype(np.float64)
+            false = family.measure(problem.prediction[rows], problem.unit[rows], problem.false)
+            counted -= (S.sizes[rows] - present[rows])[:, None] * false
+            differ = counted - likely
+            for total, each in zip(sums, (likely, likely**2, counted, counted**2, differ, differ**2), strict=True):
+                total += weight[rows] @ each
+            of_checked.append((likely / np.maximum(present[rows], _TINY)[:, None])[checked[rows]])
+
+        def error(mean: Floats, square: Floats) -> Floats:
+            return np.sqrt(np.maximum(square - mean**2, 0.0) / problem.rows) / there
+
+        # Were the labels known, the variance would be share · (1 - share) / rows; not knowing them takes away the part
+        # of this information that probabilities leave open.
+        share = sums[0] / there
+        full = np.maximum(share * (1.0 - share), 0.0)
+        known = np.divide(sums[1] / there - share**2, full, out=np.ones_like(full), where=full > _LEAST_VARIANCE)
+        lost = np.clip(1.0 - known, 0.0, _MOST_LOST)
+        return cls(
+            share,
+            np.sqrt(full * lost / (1.0 - lost) / problem.rows),
+            sums[2] / there,
+            error(sums[2], sums[3]),
+            sums[4] / there,
+            error(sums[4], sums[5]),
+            np.concatenate(of_checked),
+        )
+
+    def by_checked(self, problem: _Problem, family: _Family) -> tuple[Floats, Floats]:
+        """Return the shares among checked rows, corrected by how these differ from all, and their standard errors.
+
+        The correction counts as far as the probabilities of candidates agree with what was found.
+        """
+        rows = np.flatnonzero(~np.isnan(problem.label))
+        place = family.place((problem.label[rows] - problem.prediction[rows]) / problem.unit[rows])
+        held = (place[:, None] <= np.arange(family.count)).astype(np.float64)
+        weight = problem.weight[rows] * problem.stands_for[rows]
+        weight = weight / weight.sum()
+        share, likely = weight @ held, weight @ self.of_checked
+        apart, other = held - share, self.of_checked - likely
+        square, both = weight @ other**2, weight @ (apart * other)
+        slope = np.clip(np.divide(both, square, out=np.zeros_like(both), where=square > _LEAST_VARIANCE), 0.0, 1.0)
+        slope *= problem.rows / (problem.rows + problem.checked)
+        found = share - slope * (likely - self.by_likelihood)
+        left = weight**2 @ (apart - slope * other) ** 2
+        return found, np.sqrt(left + slope**2 * square / problem.rows)
 
 
-def _evidence(found: Floats, S: CandidateSets, lowest: Floats, missing: float) -> Floats:
-    """Return how likely each row's candidates are, with the chance that none of them is true."""
-    absent = missing * np.exp(lowest) / (1.0 - missing) if missing > 0.0 else 0.0
-    return np.maximum(row_sums(found, S) + absent, np.finfo(float).tiny)
+def _weight(difference: Floats, error: Floats, share: Floats) -> float:
+    """Return how much of a difference is more than chance, over the ends that matter."""
+    looked_at = (share > _LOOKED_AT[0]) & (share < _LOOKED_AT[1])
+    if not looked_at.any():
+        return 0.0
+    size = float(np.mean(difference[looked_at] ** 2))
+    return max(0.0, 1.0 - float(np.mean(error[looked_at] ** 2)) / size) if size > 0.0 else 0.0
 
 
-def _edges(distances: Floats, S: CandidateSets) -> Floats:
-    """Return where the density of distances may fall; nowhere if all candidates are at the predictions."""
-    known = distances[~np.isnan(distances)]
-    farthest = float(known.max(initial=0.0))
-    if not farthest > 0.0:
-        return np.empty(0)
-    nearest = np.fmin.reduceat(distances, S.offsets[:-1])
-    nearest = nearest[~np.isnan(nearest)]
-    first = max(float(np.quantile(nearest, _FIRST_STEP)), farthest * np.finfo(float).eps)
-    levels = np.linspace(0.0, 1.0, _STEPS // 2)
-    places = np.concatenate([np.quantile(nearest, levels), np.quantile(known, levels), [first, farthest]])
-    return np.unique(places[(places >= first) & (places > 0.0)])
+class _Family:
+    """Nested sets of labels around a prediction, numbered from the smallest on."""
+
+    count: int
+
+    def place(self, residual: Floats) -> Integers:
+        """Return the number of the first set that each residual is in; the number of sets where it is in none."""
+        raise NotImplementedError
+
+    def measure(self, prediction: Floats, unit: Floats, false: Callable[[Floats], Floats]) -> Floats:
+        """Return the share of false labels in each set, one line a row."""
+        raise NotImplementedError
+
+    def coverage(self, covered: Floats) -> Coverage:
+        """Return the sets with the share of true labels that each holds."""
+        raise NotImplementedError
 
 
-def _covered(
-    distances: Floats, probabilities: Floats, S: CandidateSets, weight: Floats, rows: float
-) -> tuple[Floats, Floats]:
-    """Return distances in order, and which share of the true labels keeps within each, less one standard error.
+@dataclass(frozen=True, eq=False)
+class _Hull(_Family):
+    """Intervals: from the places where the density of residuals is highest to where it is lowest."""
 
-    Each row tells with which probability p its true label is within a distance. The mean of p is the share. Were the
-    labels known, its variance would be share · (1 - share) / rows; not knowing them takes away the part of this
-    information that the mean of p · (1 - p) is of share · (1 - share). What that adds to the variance is the error.
-    """
-    present = row_sums(probabilities, S)
-    weight = weight * present / float(weight @ present)
-    order = np.lexsort((distances, S.row_index))
-    row = S.row_index[order]
-    certain = probabilities[order] / np.maximum(present[row], np.finfo(float).tiny)
-    until = np.cumsum(certain)
-    before = until - certain
-    before -= before[S.offsets[:-1]][row]
-    doubt = weight[row] * certain * (1.0 - 2.0 * before - certain)
+    lower: Floats
+    upper: Floats
 
-    by_distance = np.argsort(distances[order], kind="stable")
-    distances = distances[order][by_distance]
-    share = np.cumsum((weight[row] * certain)[by_distance])
-    spread = np.maximum(share * (1.0 - share), 0.0)
-    lost = np.clip(np.cumsum(doubt[by_distance]), 0.0, _MOST_LOST * spread)
-    error = np.sqrt(np.divide(spread * lost, (spread - lost) * rows, out=np.zeros_like(spread), where=spread > lost))
-    covered = np.clip(np.maximum.accumulate(share - error), 0.0, 1.0)
-    covered[-1] = 1.0
-    # Steps that add nothing are left out, and of very many all but some; what is left out counts as farther away.
-    last = np.flatnonzero(np.append(True, np.diff(covered) > 0))
-    if len(last) > _MOST_KEPT:
-        last = last[np.flatnonzero(np.append(np.diff((covered[last] * _MOST_KEPT).astype(np.int64)) > 0, True))]
-    return distances[last], covered[last]
+    @classmethod
+    def of(cls, density: ResidualDensity) -> _Hull:
+        """Return intervals that all hold the prediction."""
+        edges, heights = _fine(density)
+        order = np.argsort(-heights, kind="stable")
+        return cls(
+            np.minimum.accumulate(np.minimum(edges[:-1][order], 0.0)),
+            np.maximum.accumulate(np.maximum(edges[1:][order], 0.0)),
+        )._thinned()
+
+    @classmethod
+    def symmetric(cls, problem: _Problem) -> _Hull:
+        """Return intervals that reach equally far to both sides."""
+        S = problem.settled
+        far = np.abs((S.values - problem.prediction[S.row_index]) / problem.unit[S.row_index])
+        places = np.unique(far)
+        if len(far) > len(S) or len(places) > _MOST_ENDS:
+            nearest = np.minimum.reduceat(far, S.offsets[:-1])
+            levels = np.linspace(0.0, 1.0, _ENDS // 2)
+            places = np.unique(np.concatenate([np.quantile(nearest, levels), np.quantile(far, levels)]))
+        return cls(-places, places)
+
+    def _thinned(self) -> _Hull:
+        grows = np.append((np.diff(self.lower) < 0) | (np.diff(self.upper) > 0), True)
+        return _Hull(self.lower[grows], self.upper[grows])
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """How many intervals there are."""
+        return len(self.lower)
+
+    def place(self, residual: Floats) -> Integers:
+        """Return the first interval that each residual is in."""
+        return np.maximum(np.searchsorted(self.upper, residual), np.searchsorted(-self.lower, -residual))
+
+    def measure(self, prediction: Floats, unit: Floats, false: Callable[[Floats], Floats]) -> Floats:
+        """Return the share of false labels in each interval."""
+        below, until = (false(prediction[:, None] + unit[:, None] * ends) for ends in (self.lower, self.upper))
+        return until - below
+
+    def coverage(self, covered: Floats) -> Coverage:
+        """Return the intervals with their shares."""
+        return Coverage(self.lower, self.upper, covered)
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps(_Family):
+    """Steps of the density of residuals, from the highest on; they need not touch each other."""
+
+    edges: Floats
+    order: Integers
+
+    @classmethod
+    def of(cls, density: ResidualDensity) -> _Steps:
+        """Return the steps in order."""
+        edges, heights = _fine(density)
+        return cls(edges, np.argsort(-heights, kind="stable"))
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """How many steps there are."""
+        return len(self.order)
+
+    def place(self, residual: Floats) -> Integers:
+        """Return the place of each residual's step."""
+        places = np.append(np.argsort(self.order), self.count)
+        step = np.searchsorted(self.edges, residual, side="right") - 1
+        return places[np.where((step < 0) | (step >= self.count), self.count, step)]
+
+    def measure(self, prediction: Floats, unit: Floats, false: Callable[[Floats], Floats]) -> Floats:
+        """Return the share of false labels in each step and all higher ones."""
+        until = false(prediction[:, None] + unit[:, None] * self.edges)
+        return np.cumsum(np.diff(until, axis=1)[:, self.order], axis=1)
+
+    def coverage(self, covered: Floats) -> Coverage:
+        """Return the steps with their shares."""
+        return Coverage(self.edges[:-1][self.order], self.edges[1:][self.order], covered)
+
+
+def _fine(density: ResidualDensity) -> tuple[Floats, Floats]:
+    """Return narrower steps, which follow straight lines between the middles of the density's own."""
+    parts = np.arange(_PARTS) / _PARTS
+    edges = np.append((density.edges[:-1, None] + np.diff(density.edges)[:, None] * parts).ravel(), density.edges[-1])
+    middles = (density.edges[1:] + density.edges[:-1]) / 2
+    return edges, np.interp((edges[1:] + edges[:-1]) / 2, middles, density.heights)
+
+
+def _distribution(law: FalseLabelDensity) -> Callable[[Floats], Floats]:
+    """Return the function that gives the share of false labels below some labels."""
+    low, high = law.low, law.high
+    if not high > low:
+        return lambda labels: (labels >= low).astype(np.float64)
+    if type(law) is FalseLabelDensity:
+        return lambda labels: np.clip((labels - low) / (high - low), 0.0, 1.0)
+    places = np.linspace(low, high, _PLACES)
+    height = np.exp(law.log(places))
+    until = np.concatenate([[0.0], np.cumsum((height[1:] + height[:-1]) / 2)])
+    return lambda labels: np.interp(labels, places, until / until[-1])

@@ -37,7 +37,7 @@ from plr.errors import (
     NotFittedError,
     ParameterError,
 )
-from plr.folds import check_folds, out_of_fold
+from plr.folds import check_folds, make_folds, out_of_fold
 from plr.identification import Identification, choose, identification, shared
 from plr.intervals import Calibration, check_coverage, learn_calibration
 from plr.learners import Fitted, Learner, Task
@@ -57,7 +57,7 @@ from plr.priors.learned import (
 )
 from plr.priors.utilities import UtilityModel
 from plr.review import Review, choose_rows
-from plr.training import Recipe, count_rows, encode_rows, resolve_parts, settle_known
+from plr.training import Recipe, count_rows, encode_rows, encoded_features, resolve_parts, settle_known
 from plr.weighting import Weighting
 from plr.weighting.rule import Rule, row_sums, thread_count
 
@@ -448,11 +448,23 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if prior is not None and prior.agreement is not None:
             probabilities, missing = prior.probabilities(sets, prediction, rows)
             return choose(probabilities, sets, missing, self.diagnosis_)
-        found = identification(self.noise_, prediction, self._weigh(sets), relative, diagnosis=self.diagnosis_)
+        found = self._by_residuals(rows, prediction, relative, self._weigh(sets))
         if prior is None or not prior.held:
             return found
         shares = prior.share_records(sets, log_shares(found.probabilities))
         return choose(shares * (1.0 - found.missing)[sets.row_index], sets, found.missing, self.diagnosis_)
+
+    def _by_residuals(self, rows: Any, prediction: Floats, relative: Floats | None, S: CandidateSets) -> Identification:
+        """Say which candidates are true by the density of residuals, or by the noise where that was not learned."""
+        calibration = self.calibration_
+        if calibration is None:
+            return identification(self.noise_, prediction, S, relative, diagnosis=self.diagnosis_)
+        widths = calibration.row_widths(rows, prediction, relative)
+        probabilities = calibration.density.probabilities(
+            prediction, S, self.noise_.false_labels.log(S.values), widths
+        )
+        missing = np.clip(1.0 - row_sums(probabilities, S), 0.0, 1.0)
+        return choose(probabilities, S, missing, self.diagnosis_)
 
     def identify(self, X: Any = None, S: Any = None) -> Identification:
         """Say which candidate of each row is the true one, and how sure that is.
@@ -603,51 +615,89 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         index = np.where(rows, certain.index, found.index)
         return replace(certain, index=index, value=S.values[S.offsets[:-1] + index], caution=found.caution)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "adaptive") -> Floats:
         """Return an interval around each prediction that holds the true label as often as asked.
-
-        The first call calibrates (see `calibrate`), which takes about as long as the fit did; later ones only predict.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
         coverage : float, default=0.9
             The share of new rows whose true label is to be in its interval, above 0 and below 1.
-        method : {"sharp", "guaranteed"}, default="sharp"
-            ``sharp`` counts each candidate by how probable it is to be the true one. Its coverage is not guaranteed
-            but measured: it rests on the density of false labels that the weighting assumes. ``guaranteed`` counts each
-            row's farthest candidate, and is very wide where sets are large.
+        method : {"adaptive", "constant", "guaranteed"}, default="adaptive"
+            ``adaptive`` intervals are wider in rows whose labels are harder to predict, as far as the training rows
+            clearly differ; their ends need not be equally far from the prediction, and they stay within the range of
+            the candidates. ``constant`` ones reach equally far in all rows and to both sides, unless the learner gives
+            rows noise scales of their own. ``guaranteed`` is for those who need a promise: with enough rows that were
+            checked at random (29 for 0.9), a tolerance interval, which covers as asked with 95 % confidence over the
+            draw of these rows; without them it counts each row's farthest candidate as its label, and is very wide
+            where sets are large.
 
         Returns
         -------
         ndarray of shape (n, 2)
-            Both ends, equally far from the prediction; as wide for all rows unless they have noise scales of their own.
 
         Notes
         -----
-        Both assume that new rows come from where the training rows came from (exchangeable rows, or groups), and go by
-        distances to predictions of models fitted without the row's fold. If moreover every set holds its truth, and
-        leaving out a fold hardly moves a prediction, the theory of cross-conformal prediction gives ``guaranteed`` a
-        coverage of at least 2 · ``coverage`` - 1, less a term that vanishes with many rows; in practice it is more than
-        ``coverage``, as the farthest candidate is mostly false. ``sharp`` errs on the side of caution by a standard
-        error of what not knowing the true labels adds, and covers about ``coverage``.
+        All assume that new rows come from where the training rows came from (exchangeable rows, or groups), and go by
+        distances to predictions of models fitted without the row's fold. What else the coverage rests on is in
+        ``calibration_.assumes``, after the first call:
 
-        The models fitted without a fold are those of a lower ``effort`` where the model is a committee with trees (see
-        `calibrate`), so that distances are those of a model that is no better than this one.
+        - Without checked rows ``adaptive`` and ``constant`` rest on the density of false labels that the weighting
+          assumes. Candidates are counted by how probable they are, corrected by what counting those near predictions
+          shows; one standard error of what not knowing the labels adds is taken off. The coverage is measured, not
+          guaranteed. Where false labels cannot have that density, or depend on the features, intervals are the cautious
+          ones that priors and probabilities of candidates give.
+        - With ten or more checked rows (``known`` of `fit`) the coverage among them corrects the other estimates. It is
+          then right whatever the false labels are, up to chance that vanishes with many checked rows.
+        - ``guaranteed`` without checked rows needs every set to hold its truth. If leaving out a fold hardly moves a
+          prediction, the theory of cross-conformal prediction gives it a coverage of at least 2 · ``coverage`` - 1,
+          less a term that vanishes with many rows; in practice it is more than ``coverage``.
 
-        With one candidate in every set both are ordinary cross-conformal prediction.
+        With one candidate in every set, ``constant`` and ``guaranteed`` are ordinary cross-conformal prediction.
         """
         check_coverage(coverage, method)
+        calibration = self.calibrate()
         prediction, relative = self._predict_with_scale(X)
-        return self.calibrate().intervals(prediction, coverage, method, relative)
+        return calibration.intervals(prediction, coverage, method, self._row_widths(X, prediction, relative))
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> list[Floats]:
+        """Return the most probable labels of each row: one interval, or several where labels have several humps.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        coverage : float, default=0.9
+            The share of new rows whose true label is to be in its set.
+
+        Returns
+        -------
+        list of ndarray of shape (k, 2)
+            The lower and upper ends of each row's pieces, in order. They rest on what ``adaptive`` intervals rest on
+            (see `predict_interval`).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from plr import PartialLabelRegressor
+        >>> random = np.random.default_rng(0)
+        >>> X = random.uniform(size=(400, 1))
+        >>> y = X[:, 0] + random.choice([-2, 2], size=400) + 0.1 * random.normal(size=400)
+        >>> model = PartialLabelRegressor(learner="linear").fit(X, y)
+        >>> model.predict_set([[0.5]])[0].shape
+        (2, 2)
+        """
+        check_coverage(coverage, "adaptive")
+        calibration = self.calibrate()
+        prediction, relative = self._predict_with_scale(X)
+        return calibration.label_sets(prediction, coverage, self._row_widths(X, prediction, relative))
 
     def calibrate(self) -> Calibration:
-        """Learn how far true labels are from predictions, on the candidate sets of the training rows alone.
+        """Learn how far true labels are from predictions, on candidate sets and on rows that were checked.
 
-        For each fold of ``cv`` everything is fitted again without it: a committee that has trees with the next lower
-        effort, and everything else as it was. On plain labels, out-of-fold predictions that the learner made on the way
-        will do. What was learned is kept in ``calibration_``; call this before a model is pickled that is to give
-        intervals later.
+        Predictions are those of models that were fitted without each fold of ``cv`` from the beginning: the committee
+        has made them in `fit`, and other learners are fitted again. On plain labels, out-of-fold predictions that the
+        learner made on the way will do. What was learned is kept in ``calibration_``; call this before a model is
+        pickled that is to give intervals later.
 
         Returns
         -------
@@ -663,8 +713,24 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 if self._out_of_fold is None and self.model_.out_of_fold is None:
                     self._out_of_fold = prediction
             shares = None if self._belief is None else self._belief.probabilities
-            self.calibration_ = learn_calibration(prediction, self._weigh(S, task.known), task, relative, shares)
+            self.calibration_ = learn_calibration(
+                prediction,
+                self._weigh(S),
+                task,
+                relative,
+                shares,
+                features=encoded_features(task, self.learner_),
+                folds=make_folds(task, self.cv),
+                known=task.known,
+            )
         return self.calibration_
+
+    def _row_widths(self, X: Any, prediction: Floats, relative: Floats | None) -> Floats | None:
+        """Return the widths of some rows' intervals, relative to the typical one; None before calibration."""
+        if self.calibration_ is None:
+            return None
+        rows = check_features(self, X, self.learner_, reset=False)
+        return self.calibration_.row_widths(rows, prediction, relative)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, known: Any = None) -> float:
         """Return R² on labels that are known, and else the mean log likelihood of candidate sets; higher is better.

@@ -28,7 +28,7 @@ from plr.priors.utilities import Refinement, UtilityModel
 from plr.weighting import Average, Posterior, Weighting, get_weighting
 from plr.weighting.rule import Rule, row_sums
 
-__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "may_depend", "resolve_parts", "settle_known"]
+__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "encoded_features", "may_depend", "resolve_parts", "settle_known"]
 
 Floats = NDArray[np.float64]
 
@@ -230,6 +230,18 @@ def encode_rows(X: Any, learner: Learner, categorical: tuple[int, ...]) -> Float
         except ParameterError:
             return None
     return learn_encoding(X, categorical).apply(X)
+
+
+def encoded_features(task: Task, learner: Learner) -> RowFeatures | None:
+    """Return how features of rows become numbers of similar scale; None where they are no table."""
+    if learner.takes != "rows":
+        return RowFeatures(None, task.preprocess().encoding)
+    try:
+        columns = learn_columns(task.X)
+        X, categorical = as_matrix(task.X)
+    except (PlrError, TypeError, ValueError):
+        return None
+    return RowFeatures(columns, learn_encoding(X, categorical, task.sample_weight))
 
 
 def settle_known(task: Task) -> Task:

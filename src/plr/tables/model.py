@@ -610,7 +610,7 @@ class TableModel:
             X = reader.read_batch(batch)
             made = [self.regressor.predict(X)]
             if interval is not None:
-                method = "guaranteed" if guaranteed else "sharp"
+                method = "guaranteed" if guaranteed else "adaptive"
                 made += list(self.regressor.predict_interval(X, interval, method=method).T)
             return dict(zip(names, made, strict=True)), {}
 

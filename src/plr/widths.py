@@ -1,0 +1,211 @@
+"""How far off predictions are by the features of a row: what makes intervals wider where the model knows less.
+
+Boosted trees learn from the features, and from the prediction, how large residuals are, each candidate counted by how
+probable it is. What they say is taken to a power from 0 (all rows alike) to above 1 (probabilities even differences
+out), the one under which candidate sets of rows that the trees have not seen are likeliest; and not at all, unless the
+sets are clearly likelier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr._fields import require
+from plr.candidates import CandidateSets
+from plr.folds import Folds
+from plr.preprocessing.scaling import Affine
+from plr.priors.learned import RowFeatures
+from plr.residuals import ResidualDensity, fit_residuals
+from plr.threads import LIGHTGBM
+from plr.weighting.rule import row_sums
+
+__all__ = ["RowWidths", "fit_widths"]
+
+Floats = NDArray[np.float64]
+Fit = tuple[ResidualDensity, Floats]
+
+_TREES = {
+    "objective": "regression",
+    "num_leaves": 8,
+    "learning_rate": 0.05,
+    "min_data_in_leaf": 20,
+    "lambda_l2": 1.0,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "feature_fraction": 0.7,
+    "feature_pre_filter": False,
+    "deterministic": True,
+    "force_col_wise": True,
+    "num_threads": 1,
+    "verbosity": -1,
+}
+_COUNT = 80
+# With fewer rows there is nothing to be learned about differences between them.
+_FEWEST = 60
+# Rows that trees are grown on, at most.
+_MOST = 20_000
+_POWERS = (0.5, 1.0, 1.5)
+# By how much the sets must be likelier, in all: trees that had nothing to find gained up to five.
+_GAIN, _MORE = 6.0, 2.0
+_TURNS = 3
+# Expected residuals are not below this share of their mean, and no row is so many times as wide as the typical one.
+_LEAST, _FURTHEST = 0.1, 10.0
+
+
+@dataclass(frozen=True)
+class RowWidths:
+    """How wide a row's interval is, relative to the typical one.
+
+    Attributes
+    ----------
+    features : RowFeatures or None
+        How features become numbers; None where only the prediction says something.
+    labels : Affine
+        How predictions are scaled before trees look at them.
+    trees : lightgbm.Booster
+        Predicts the size of a row's residual, in scaled labels.
+    least : float
+        No residual is expected to be smaller.
+    level : float
+        The logarithm of the typical one.
+    power : float
+        What is predicted is taken to this power.
+    """
+
+    features: RowFeatures | None
+    labels: Affine
+    trees: Any
+    least: float
+    level: float
+    power: float
+
+    def __post_init__(self) -> None:
+        require(self.least > 0 and self.power > 0, "invalid widths")
+
+    def predict(self, X: Any, prediction: Floats) -> Floats:
+        """Return each row's width, relative to the typical one."""
+        entries = _entries(self.features, self.labels, X, prediction)
+        with LIGHTGBM.work(1):
+            found = np.asarray(self.trees.predict(entries, num_threads=1), dtype=np.float64)
+        return _relative(found, self.least, self.level, self.power)
+
+
+def fit_widths(
+    X: Any,
+    features: RowFeatures | None,
+    labels: Affine,
+    prediction: Floats,
+    S: CandidateSets,
+    weight: Floats,
+    log_q: Floats,
+    folds: Folds,
+    constant: Fit,
+    seed: int,
+    **missing: Any,
+) -> tuple[RowWidths, Floats, Fit] | None:
+    """Learn how wide intervals are by row; None where rows do not clearly differ.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    features : RowFeatures or None
+    labels : Affine
+    prediction : ndarray of shape (n,)
+        By models that have not seen the row.
+    S : CandidateSets
+    weight : ndarray of shape (n,)
+    log_q : ndarray, one entry per candidate
+    folds : list of (train, test)
+        Rows of a fold are predicted by trees that have not seen them.
+    constant : (ResidualDensity, ndarray)
+        What `fit_residuals` finds where all rows are alike.
+    seed : int
+    missing : float and bool
+        As `fit_residuals` takes them.
+
+    Returns
+    -------
+    tuple of RowWidths, ndarray of shape (n,), (ResidualDensity, ndarray)
+        The widths, those of the training rows by trees that have not seen them, and the residuals in their units.
+    """
+    if np.count_nonzero(weight) < _FEWEST or len(folds) < 2:
+        return None
+    entries = _entries(features, labels, X, prediction)
+    total = weight.sum() / np.count_nonzero(weight)
+    size = np.abs(S.values - prediction[S.row_index]) / float(labels.scale)
+    fitted, best, settings = constant, None, {**_TREES, "seed": seed}
+    reached = _sum(constant[0], prediction, S, log_q, weight) / total
+    for turn in range(_TURNS):
+        there = row_sums(fitted[1], S)
+        known = there > 0
+        expected = np.divide(row_sums(fitted[1] * size, S), there, out=np.zeros(len(S)), where=known)
+        mean = float(np.average(expected, weights=weight * there))
+        if not (np.isfinite(mean) and mean > 0):
+            return None
+        counts = weight * there
+        out, trees = _grow(entries, expected, counts, folds, settings)
+        least = _LEAST * mean
+        level = float(np.average(np.log(np.maximum(out, least)), weights=weight))
+        tried = []
+        for power in _POWERS:
+            scale = _relative(out, least, level, power)
+            found = fit_residuals(prediction, S, weight, log_q, scale, **missing)
+            gain = _sum(found[0], prediction, S, log_q, weight, scale) / total - reached
+            tried.append((gain, power, scale, found))
+        gain, power, scale, found = max(tried, key=lambda each: each[0])
+        if gain < (_MORE if turn else _GAIN):
+            break
+        reached, fitted = reached + gain, found
+        best = RowWidths(features, labels, trees, least, level, power), scale, found
+    return best
+
+
+def _entries(features: RowFeatures | None, labels: Affine, X: Any, prediction: Floats) -> Floats:
+    scaled = labels.apply(prediction)[:, None]
+    return scaled if features is None else np.column_stack([features.encode(X), scaled])
+
+
+def _relative(found: Floats, least: float, level: float, power: float) -> Floats:
+    width = np.exp(power * (np.log(np.maximum(found, least)) - level))
+    return np.clip(width, 1.0 / _FURTHEST, _FURTHEST)
+
+
+def _grow(
+    entries: Floats, expected: Floats, counts: Floats, folds: Folds, settings: dict[str, Any]
+) -> tuple[Floats, Any]:
+    """Return what trees that have not seen a row's fold predict for it, and trees that have seen all rows."""
+    import lightgbm
+
+    random = np.random.default_rng(settings["seed"])
+
+    def grown(rows: NDArray[np.int64]) -> Any:
+        rows = rows[counts[rows] > 0]
+        if len(rows) > _MOST:
+            rows = np.sort(random.choice(rows, _MOST, replace=False))
+        data = lightgbm.Dataset(entries[rows], expected[rows], weight=counts[rows], params=settings)
+        return lightgbm.train(settings, data, _COUNT)
+
+    out, times = np.zeros(len(expected)), np.zeros(len(expected))
+    with LIGHTGBM.work(1):
+        for train, test in folds:
+            out[test] += grown(train).predict(entries[test], num_threads=1)
+            times[test] += 1
+        trees = grown(np.arange(len(expected)))
+        # Without the rows it grew on.
+        trees = lightgbm.Booster(model_str=trees.model_to_string())
+    return out / times, trees
+
+
+def _sum(
+    density: ResidualDensity,
+    prediction: Floats,
+    S: CandidateSets,
+    log_q: Floats,
+    weight: Floats,
+    scale: Floats | None = None,
+) -> float:
+    return float(weight @ density.log_likelihood(prediction, S, log_q, scale))
