@@ -460,9 +460,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if calibration is None:
             return identification(self.noise_, prediction, S, relative, diagnosis=self.diagnosis_)
         widths = calibration.row_widths(rows, prediction, relative)
-        probabilities = calibration.density.probabilities(
-            prediction, S, self.noise_.false_labels.log(S.values), widths
-        )
+        probabilities = calibration.density.probabilities(prediction, S, self.noise_.false_labels.log(S.values), widths)
         missing = np.clip(1.0 - row_sums(probabilities, S), 0.0, 1.0)
         return choose(probabilities, S, missing, self.diagnosis_)
 

@@ -28,7 +28,16 @@ from plr.priors.utilities import Refinement, UtilityModel
 from plr.weighting import Average, Posterior, Weighting, get_weighting
 from plr.weighting.rule import Rule, row_sums
 
-__all__ = ["Recipe", "Trained", "count_rows", "encode_rows", "encoded_features", "may_depend", "resolve_parts", "settle_known"]
+__all__ = [
+    "Recipe",
+    "Trained",
+    "count_rows",
+    "encode_rows",
+    "encoded_features",
+    "may_depend",
+    "resolve_parts",
+    "settle_known",
+]
 
 Floats = NDArray[np.float64]
 

@@ -44,14 +44,16 @@ _TREES = {
     "verbosity": -1,
 }
 _COUNT = 80
+# Rows that powers are tried on, at most.
+_MOST_TRIED = 3_000
 # With fewer rows there is nothing to be learned about differences between them.
 _FEWEST = 60
 # Rows that trees are grown on, at most.
 _MOST = 20_000
-_POWERS = (0.5, 1.0, 1.5)
+_POWERS = (0.5, 1.0, 1.5, 2.0)
 # By how much the sets must be likelier, in all: trees that had nothing to find gained up to five.
 _GAIN, _MORE = 6.0, 2.0
-_TURNS = 3
+_TURNS = 5
 # Expected residuals are not below this share of their mean, and no row is so many times as wide as the typical one.
 _LEAST, _FURTHEST = 0.1, 10.0
 
@@ -132,36 +134,59 @@ def fit_widths(
     tuple of RowWidths, ndarray of shape (n,), (ResidualDensity, ndarray)
         The widths, those of the training rows by trees that have not seen them, and the residuals in their units.
     """
-    if np.count_nonzero(weight) < _FEWEST or len(folds) < 2:
+    if len(S) < _FEWEST or len(folds) < 2:
         return None
     entries = _entries(features, labels, X, prediction)
-    total = weight.sum() / np.count_nonzero(weight)
+    weight = weight / weight.mean()
     size = np.abs(S.values - prediction[S.row_index]) / float(labels.scale)
-    fitted, best, settings = constant, None, {**_TREES, "seed": seed}
-    reached = _sum(constant[0], prediction, S, log_q, weight) / total
+    tried = np.arange(len(S))
+    if len(S) > _MOST_TRIED:
+        tried = np.sort(np.random.default_rng(seed).choice(len(S), _MOST_TRIED, replace=False))
+    some = _Some(prediction[tried], S[tried], weight[tried], CandidateSets._of_checked(log_q, S.offsets)[tried].values)
+    density, shares, best = constant[0], constant[1], None
+    reached = some.log_likelihood(some.fit(np.ones(len(tried)), **missing), np.ones(len(tried)))
     for turn in range(_TURNS):
-        there = row_sums(fitted[1], S)
-        known = there > 0
-        expected = np.divide(row_sums(fitted[1] * size, S), there, out=np.zeros(len(S)), where=known)
+        there = row_sums(shares, S)
+        expected = np.divide(row_sums(shares * size, S), there, out=np.zeros(len(S)), where=there > 0)
         mean = float(np.average(expected, weights=weight * there))
         if not (np.isfinite(mean) and mean > 0):
             return None
-        counts = weight * there
-        out, trees = _grow(entries, expected, counts, folds, settings)
+        out, trees = _grow(entries, expected, weight * there, folds, {**_TREES, "seed": seed})
         least = _LEAST * mean
         level = float(np.average(np.log(np.maximum(out, least)), weights=weight))
-        tried = []
+        found = []
         for power in _POWERS:
-            scale = _relative(out, least, level, power)
-            found = fit_residuals(prediction, S, weight, log_q, scale, **missing)
-            gain = _sum(found[0], prediction, S, log_q, weight, scale) / total - reached
-            tried.append((gain, power, scale, found))
-        gain, power, scale, found = max(tried, key=lambda each: each[0])
+            scale = _relative(out[tried], least, level, power)
+            density = some.fit(scale, **missing)
+            found.append((some.log_likelihood(density, scale) - reached, power, density))
+        gain, power, density = max(found, key=lambda each: each[0])
         if gain < (_MORE if turn else _GAIN):
             break
-        reached, fitted = reached + gain, found
-        best = RowWidths(features, labels, trees, least, level, power), scale, found
-    return best
+        reached += gain
+        widths = RowWidths(features, labels, trees, least, level, power)
+        scale = _relative(out, least, level, power)
+        best = widths, scale
+        shares = density.probabilities(prediction, S, log_q, scale)
+    if best is None:
+        return None
+    return *best, fit_residuals(prediction, S, weight, log_q, best[1], **missing)
+
+
+@dataclass(frozen=True, eq=False)
+class _Some:
+    """The rows that powers are tried on."""
+
+    prediction: Floats
+    S: CandidateSets
+    weight: Floats
+    log_q: Floats
+
+    def fit(self, scale: Floats, **missing: Any) -> ResidualDensity:
+        return fit_residuals(self.prediction, self.S, self.weight, self.log_q, scale, **missing)[0]
+
+    def log_likelihood(self, density: ResidualDensity, scale: Floats) -> float:
+        """Return the sum over rows."""
+        return float(self.weight @ density.log_likelihood(self.prediction, self.S, self.log_q, scale))
 
 
 def _entries(features: RowFeatures | None, labels: Affine, X: Any, prediction: Floats) -> Floats:
@@ -198,14 +223,3 @@ def _grow(
         # Without the rows it grew on.
         trees = lightgbm.Booster(model_str=trees.model_to_string())
     return out / times, trees
-
-
-def _sum(
-    density: ResidualDensity,
-    prediction: Floats,
-    S: CandidateSets,
-    log_q: Floats,
-    weight: Floats,
-    scale: Floats | None = None,
-) -> float:
-    return float(weight @ density.log_likelihood(prediction, S, log_q, scale))
