@@ -156,6 +156,10 @@ class Fitted:
     out_of_fold : ndarray of shape (n,) or None
         Predictions of the training rows, each by models fitted without the row or its fold; None where the learner
         made none.
+    held_out : ndarray of shape (n,) or None
+        Predictions of the training rows by the whole procedure, fitted without the row's fold; None where the learner
+        made none. No candidate of the fold has had a say in them, not even in which candidates of other rows are
+        believed, which ``out_of_fold`` does not promise.
     out_of_fold_weights : ndarray, one entry per candidate of the training rows, or None
         How probable each candidate is, found without the row; None where that is not known.
     training_prediction : ndarray of shape (n,) or None
@@ -166,6 +170,7 @@ class Fitted:
 
     report: Report
     out_of_fold: Floats | None = None
+    held_out: Floats | None = None
     out_of_fold_weights: Floats | None = None
     training_prediction: Floats | None = None
     relative_scale: Floats | None = None

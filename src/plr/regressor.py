@@ -329,8 +329,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         settled = weighed if checked is None else checked.settle(weighed)
         task = replace(settle_known(task) if belief is not None else trained, S=settled)
         labels = task.preprocess()
+        unseen = model.out_of_fold if model.held_out is None else model.held_out
         noise = fit_noise(
-            prediction if model.out_of_fold is None else model.out_of_fold,
+            prediction if unseen is None else unseen,
             task.S,
             weighting,
             task.sample_weight,
@@ -704,8 +705,13 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self._check_fitted()
         if self.calibration_ is None:
             task, S = self._training_rows("Call calibrate() before pickling, or fit again.")
-            prediction, relative = self.model_.out_of_fold, self.model_.relative_scale
-            if prediction is None or task.rule.may_miss or S.values.size > len(S):
+            prediction, relative = self.model_.held_out, self.model_.relative_scale
+            if self._belief is not None:
+                # What is believed of other rows has come about with the row's candidates in sight.
+                prediction = None
+            elif prediction is None and S.values.size == len(S) and not task.rule.may_miss:
+                prediction = self.model_.out_of_fold
+            if prediction is None:
                 fresh = replace(task, S=S, start=None, log_q=None, false_labels=None)
                 prediction, relative = self._recipe(self.learner_).cross_fit_predict(fresh)
                 if self._out_of_fold is None and self.model_.out_of_fold is None:

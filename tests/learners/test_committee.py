@@ -177,19 +177,6 @@ class TestFewRows:
         with pytest.raises(ParameterError, match="fewest_rows must be"):
             fit(X, S, Committee(fewest_rows=-1))
 
-    @pytest.mark.parametrize(("rows", "level", "trees"), [(60, "low", True), (20, "normal", False)])
-    def test_intervals_come_from_models_of_the_same_kind(self, rows, level, trees, monkeypatch):
-        X, _, S, _ = made_up(rows, false_labels=1)
-        model = PartialLabelRegressor(cv=2, random_state=0).fit(X, S)
-        fitted, fit_it = [], Committee.fit
-        monkeypatch.setattr(
-            Committee, "fit", lambda self, task: fitted.append((self.effort, fit_it(self, task))) or fitted[-1][1]
-        )
-        model.calibrate()
-        assert (model.model_.trees is not None) == trees
-        assert [(effort, found.trees is not None) for effort, found in fitted] == [(level, trees)] * 2
-        assert model.learner_.effort_of_folds(model.model_) == ("low" if trees else None)
-
     def test_very_few_are_told(self):
         X, y, S, _ = made_up(19)
         with pytest.warns(FewRowsWarning, match="19 rows are few"):

@@ -37,7 +37,7 @@ from plr._fields import BY_ROW, require
 from plr._parameters import check_choice, check_integer
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
-from plr.folds import check_folds, make_folds, out_of_fold
+from plr.folds import Folds, average_folds, check_folds, make_folds, out_of_fold, take_rows
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.refit.fits import trusted
 from plr.learners.refit.learner import FittedRefit, Refit
@@ -51,25 +51,33 @@ from plr.weighting.rule import Rule, thread_count
 __all__ = ["EFFORTS", "Committee", "FittedCommittee", "boosted_trees"]
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class _Effort:
-    """How much is computed: a factor for chains and rounds of the Gaussian process, rounds and fits of the trees."""
+    """How much is computed: a factor for chains and rounds of the Gaussian process, rounds and fits of the trees.
+
+    Where labels are drawn there is one fit without each fold, after as many rounds within the other folds as
+    ``inner_refits`` says; else ``last_fits`` to all rows, after ``refits`` rounds.
+    """
 
     chains: float
     rounds: float
     refits: int
     last_fits: int
+    inner_refits: int
 
 
 EFFORTS = {
-    "low": _Effort(0.34, 0.5, 2, 1),
-    "normal": _Effort(1.0, 1.0, 4, 3),
-    "high": _Effort(3.0, 1.5, 8, 6),
+    "low": _Effort(0.34, 0.5, 2, 1, 1),
+    "normal": _Effort(1.0, 1.0, 4, 3, 1),
+    "high": _Effort(3.0, 1.5, 8, 6, 3),
 }
 """What each level of effort stands for."""
 
+# Within the other folds, trees weigh the candidates of one half by what they learn from the other.
+_INNER_FOLDS = 2
 # Columns that a tree looks at, at most. Where there are more, others have their turn in the next tree; thousands of
 # columns in each of thousands of trees would take minutes for a hundred rows.
 _MOST_COLUMNS = 1000
@@ -98,6 +106,9 @@ class FittedCommittee(Fitted):
     report : Report
         Of the trees' rounds, or of the Gaussian process's where there are none.
     out_of_fold : ndarray of shape (n,)
+    held_out : ndarray of shape (n,) or None
+        Predictions of the training rows by both models as they are fitted without the row's fold; None where no labels
+        are drawn, and where rows cannot be left out.
     """
 
     process: FittedGaussianProcess
@@ -105,6 +116,7 @@ class FittedCommittee(Fitted):
     share: float
     report: Report
     out_of_fold: Floats | None = field(default=None, metadata=BY_ROW)
+    held_out: Floats | None = field(default=None, metadata=BY_ROW)
 
     def __post_init__(self) -> None:
         require(0 <= self.share <= 1, "the share must be within 0 and 1")
@@ -187,6 +199,10 @@ class Committee(Learner):
         weight = None if task.sample_weight is None else task.sample_weight / (task.sample_weight.sum() / counted)
         task = replace(task, sample_weight=weight, n_jobs=thread_count(task.n_jobs), preprocessing=prepared)
         learner = self._process(effort, counted)
+        folds = make_folds(task, self.cv)
+        drawn = task.rule.learns_scale and (task.rule.may_miss or task.S.values.size > len(task.S))
+        if drawn and folds:
+            return self._fit_with_folds(effort, task, learner, folds, has_trees)
         process = learner.fit(task)
         smooth = process.out_of_fold
         if smooth is None or not isinstance(self.cv, Integral):
@@ -203,6 +219,64 @@ class Committee(Learner):
         report = replace(trees.report, noise_scale=trees.report.noise_scale * float(process.target.scale))
         return FittedCommittee(process, trees, share, report, share * smooth + (1 - share) * stepped)
 
+    def _fit_with_folds(
+        self, effort: _Effort, task: Task, learner: GaussianProcess, folds: Folds, has_trees: bool
+    ) -> FittedCommittee:
+        """Fit both models, each also without each fold, where labels are drawn."""
+        process, draws = learner.fit_folds(task, folds)
+        tests = [test for _, test in folds]
+        rows = len(task.S)
+        smooth = average_folds(folds, [own.prediction[test] for own, test in zip(draws, tests, strict=True)], rows)
+        near = process.out_of_fold
+        if near is None or not isinstance(self.cv, Integral):
+            # Rows of a group must not speak for each other, nor rows that the user's folds keep apart.
+            process, near = replace(process, out_of_fold=None), smooth
+        if not has_trees:
+            # With few rows a row's candidates have much say in which candidates of others are believed.
+            return FittedCommittee(process, None, 1.0, process.report, smooth, smooth)
+        told = self._encoded(task, process)
+        fitted = [
+            self._fit_fold_trees(effort, told, own.weights, train, fold)
+            for fold, ((train, _), own) in enumerate(zip(folds, draws, strict=True))
+        ]
+        stepped = process.target.undo(
+            average_folds(folds, [trees.predict(told.X[test]) for trees, test in zip(fitted, tests, strict=True)], rows)
+        )
+        models = tuple(model for trees in fitted for model in trees.models)
+        share = self._share(task, smooth, stepped)
+        return FittedCommittee(
+            process,
+            FittedRefit(models, process.report),
+            share,
+            process.report,
+            share * near + (1 - share) * stepped,
+            share * smooth + (1 - share) * stepped,
+        )
+
+    def _fit_fold_trees(self, effort: _Effort, task: Task, weights: Floats, train: Rows, fold: int) -> FittedRefit:
+        """Fit trees to some rows, under weights that know nothing of the others."""
+        part = replace(task, S=trusted(task.S, weights, _TRUST), start=weights)
+        part = replace(take_rows(part, train), seed=(task.seed + fold + 1) % 2**31)
+        return Refit(
+            boosted_trees(task.X.shape[1]), cv=_INNER_FOLDS, max_rounds=effort.inner_refits, scale_target=False
+        ).fit(part)
+
+    @staticmethod
+    def _encoded(task: Task, process: FittedGaussianProcess) -> Task:
+        """Return the task of the trees: encoded features, scaled labels, and noise that suits the squared loss."""
+        prepared, target = task.preprocess(), process.target
+        if process.encoding is prepared.encoding:
+            X, S = prepared.features, prepared.robust[1]
+        else:
+            # The process has seen some of the rows only.
+            X, S = process.encoding.apply(task.X), rescaled(task.S, target)
+        log_q = None if task.log_q is None else task.scaled_log_q(target)
+        rule = task.rule
+        if rule.learns_scale:
+            # Trees fitted to means of candidates want weights that fall off as the squared loss does.
+            rule = Rule(clone(rule.weighting).set_params(noise="gaussian"), rule.loss)
+        return replace(task, X=X, S=S, rule=rule, log_q=log_q, categorical=(), names=(), preprocessing=None)
+
     def for_folds(self, task: Task) -> Learner:
         """Return a committee of the next lower effort, which has trees where this one has."""
         learner = super().for_folds(task)
@@ -213,8 +287,12 @@ class Committee(Learner):
     def effort_of_folds(self, model: Fitted) -> str | None:
         """Return the effort of the models that intervals are calibrated on; None where it is that of the model."""
         assert isinstance(model, FittedCommittee)
-        if model.trees is None or (not model.process.drawn and (model.process.weights == 1).all()):
-            # On plain labels, the committee's own out-of-fold predictions will do.
+        if (
+            model.held_out is not None
+            or model.trees is None
+            or (not model.process.drawn and (model.process.weights == 1).all())
+        ):
+            # These come from the fit itself; on plain labels, its out-of-fold predictions will do.
             return None
         lower = _LOWER[self.effort]
         return lower if lower != self.effort else None
@@ -236,32 +314,21 @@ class Committee(Learner):
 
     def _fit_trees(self, effort: _Effort, task: Task, process: FittedGaussianProcess) -> tuple[FittedRefit, Floats]:
         """Fit the trees to encoded features and scaled labels; also return their out-of-fold predictions."""
-        prepared, target = task.preprocess(), process.target
-        if process.encoding is prepared.encoding:
-            X, S = prepared.features, prepared.robust[1]
-        else:
-            # The process has seen some of the rows only.
-            X, S = process.encoding.apply(task.X), rescaled(task.S, target)
-        log_q = None if task.log_q is None else task.scaled_log_q(target)
-        rule, start = task.rule, task.start
-        if rule.learns_scale:
-            # Trees fitted to means of candidates want weights that fall off as the squared loss does.
-            rule = Rule(clone(rule.weighting).set_params(noise="gaussian"), rule.loss)
-            S, start = trusted(S, process.weights, _TRUST), process.weights
-        task = replace(
-            task, X=X, S=S, rule=rule, start=start, log_q=log_q, categorical=(), names=(), preprocessing=None
-        )
+        target = process.target
+        told = self._encoded(task, process)
+        if task.rule.learns_scale:
+            told = replace(told, S=trusted(told.S, process.weights, _TRUST), start=process.weights)
         learner = Refit(
-            boosted_trees(X.shape[1]),
+            boosted_trees(told.X.shape[1]),
             cv=self.cv,
             max_rounds=effort.refits,
             last_fits=effort.last_fits,
             scale_target=False,
         )
-        fitted = learner.fit(task)
+        fitted = learner.fit(told)
         out_of_fold = fitted.out_of_fold
         if out_of_fold is None:
-            out_of_fold = self._cross_fit(learner.set_params(last_fits=1), task, fitted)
+            out_of_fold = self._cross_fit(learner.set_params(last_fits=1), told, fitted)
         return fitted, target.undo(out_of_fold)
 
     def _cross_fit(self, learner: Learner, task: Task, fitted: Fitted) -> Floats:

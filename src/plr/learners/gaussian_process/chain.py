@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,10 @@ from plr.errors import DivergenceError
 from plr.learners.refit.fits import draw_candidates
 from plr.weighting.rule import Rule, row_sums
 
-__all__ = ["Chain", "ChainSettings", "ChainTask", "Kernel", "cholesky", "run_chain"]
+__all__ = ["Chain", "ChainFold", "ChainSettings", "ChainTask", "Kernel", "cholesky", "run_chain"]
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 # A constant's variance: labels have mean 0, so hardly any is needed.
@@ -51,13 +53,21 @@ class Kernel:
         """The noise variance."""
         return float(np.exp(self.parameters[-1]))
 
-    def covariance(self, A: Floats, B: Floats) -> Floats:
-        """Return the covariance of the function between rows of A and rows of B."""
+    def covariance(self, A: Floats, B: Floats, dtype: type = np.float64) -> NDArray[Any]:
+        """Return the covariance of the function between rows of A and rows of B.
+
+        Distances are computed in double precision, which cancellation asks for, and what follows in that of the result.
+        """
         columns = A.shape[1]
         curved, straight = np.exp(self.parameters[columns : columns + 2])
-        total: Floats = curved * _matern(A, B, self.parameters[:columns])[0]
-        total += straight / max(columns, 1) * (A @ B.T)
-        total += _CONSTANT
+        distance: NDArray[Any] = _distances(A, B, self.parameters[:columns]).astype(dtype, copy=False)
+        total: NDArray[Any] = np.negative(distance)
+        np.exp(total, out=total)
+        distance += 1.0
+        total *= distance
+        total *= dtype(curved)
+        total += ((straight / max(columns, 1)) * A).astype(dtype) @ B.T.astype(dtype)
+        total += dtype(_CONSTANT)
         return total
 
     def learned(self, X: Floats, Y: Floats, weight: Floats, iterations: int) -> Kernel:
@@ -130,17 +140,28 @@ def cholesky(matrix: Floats) -> Floats:
     )
 
 
+def _distances(A: Floats, B: Floats, logarithms: Floats) -> Floats:
+    """Return the root of three times the squared distances, in units of the lengths."""
+    scale = np.sqrt(3.0) * np.exp(-logarithms)
+    left, right = A * scale, B * scale
+    squared: Floats = (-2.0 * left) @ right.T
+    squared += (left * left).sum(axis=1)[:, None]
+    squared += (right * right).sum(axis=1)
+    np.maximum(squared, 0.0, out=squared)
+    return np.sqrt(squared, out=squared)
+
+
 def _matern(A: Floats, B: Floats, logarithms: Floats) -> tuple[Floats, Floats]:
     """Return the Matérn 3/2 correlations, and what their derivatives in the log lengths are multiples of."""
-    scale = np.exp(-logarithms)
-    left, right = A * scale, B * scale
-    squared = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)[None, :]
-    squared -= 2.0 * (left @ right.T)
-    np.maximum(squared, 0.0, out=squared)
-    distance = np.sqrt(3.0 * squared, out=squared)
+    distance = _distances(A, B, logarithms)
     decay = np.exp(-distance)
-    return (1.0 + distance) * decay, 3.0 * decay
+    distance += 1.0
+    distance *= decay
+    return distance, 3.0 * decay
 
+
+Found = tuple[Kernel, Floats, Floats, list[float], list[float]]
+"""A kernel; labels and weights of the candidates, from all rows and from each fold's; noise variances and evidence."""
 
 # A row's own say in its prediction; at one, nothing would be left to predict it from.
 _HIGHEST_LEVERAGE = 0.999
@@ -159,6 +180,7 @@ class ChainTask:
     """What is learned from: scaled features and labels, and what goes with each row.
 
     ``odds`` are prior over density of false labels, ``missing`` the probability that the truth is not in a set.
+    ``folds`` are masks of rows: for each, labels are drawn once more from what these rows alone say.
     """
 
     X: Floats
@@ -167,6 +189,7 @@ class ChainTask:
     odds: Floats
     missing: Floats
     start: Floats | None
+    folds: tuple[Mask, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,14 +238,33 @@ class Chain:
         require(self.root.shape == (places, places), "root and places differ in number")
         require(self.coefficients.shape == (places,), "coefficients and places differ in number")
 
+    def features(self, X: Floats) -> Floats:
+        """Return what the function is linear in, for scaled features."""
+        return _features(self.kernel, self.places, self.root, X)
+
     def predict(self, X: Floats) -> Floats:
         """Return the function's mean for scaled features, in scaled labels."""
-        found: Floats = _features(self.kernel, self.places, self.root, X) @ self.coefficients
+        found: Floats = self.features(X) @ self.coefficients
         return found
 
 
-Found = tuple[Kernel, Floats, Floats, list[float], list[float]]
-"""A kernel, labels, weights of the candidates, and the noise variance and the evidence of each round."""
+@dataclass(frozen=True)
+class ChainFold:
+    """What some of a chain's rows say: the others' candidates have had no say in it, but for the kernel.
+
+    Attributes
+    ----------
+    coefficients : ndarray
+        Of a function of the chain's features.
+    weights : ndarray, one entry per candidate
+        How often each was drawn: in the rows that say it, as the chain's; in the others, from their predictions.
+    prediction : ndarray of shape (n,)
+        For all rows; without a row itself where it is one of those that say it.
+    """
+
+    coefficients: Floats
+    weights: Floats
+    prediction: Floats
 
 
 @dataclass(frozen=True)
@@ -236,20 +278,8 @@ class _System:
 
     @classmethod
     def of(cls, kernel: Kernel, places: Floats, problem: ChainTask, dtype: type = np.float64) -> _System:
-        """Set the system up. Draws are noisy anyway and take it in single precision, which is twice as fast."""
-        diagonal = np.diag_indices(len(places))
-        covariance = kernel.covariance(places, places)
-        covariance[diagonal] += _JITTER * np.trace(covariance) / len(places)
-        root = cholesky(covariance)
-        features = _features(kernel, places, root, problem.X, dtype)
-        weight: NDArray[Any] = problem.weight[:, None].astype(dtype)
-        precision = np.asarray((features * weight).T @ features, dtype=np.float64)
-        precision[diagonal] += kernel.noise
-        factor: NDArray[Any] = cholesky(precision).astype(dtype, copy=False)
-        solved = linalg.cho_solve((factor, True), features.T, check_finite=False).T
-        gain = np.ascontiguousarray(solved * weight)
-        leverage = np.minimum((features * gain).sum(axis=1, dtype=np.float64), _HIGHEST_LEVERAGE)
-        return cls(root, features, gain, leverage)
+        """Set the system of all rows up."""
+        return next(iter(_Systems(kernel, places, problem, dtype)))
 
     def coefficients(self, labels: Floats) -> Floats:
         """Return the function's coefficients for labels of all rows."""
@@ -262,12 +292,60 @@ class _System:
         return found
 
 
-def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) -> Chain:
+class _Systems:
+    """The systems of all rows and of each fold's, which have everything but gain and leverage in common.
+
+    Draws are noisy anyway and take it in single precision, which is twice as fast.
+    """
+
+    def __init__(self, kernel: Kernel, places: Floats, problem: ChainTask, dtype: type = np.float64) -> None:
+        self.kernel, self.problem, self.dtype = kernel, problem, dtype
+        covariance = kernel.covariance(places, places)
+        covariance[np.diag_indices(len(places))] += _JITTER * np.trace(covariance) / len(places)
+        self.root = cholesky(covariance)
+        self.features = _features(kernel, places, self.root, problem.X, dtype)
+        self._weight: NDArray[Any] = problem.weight[:, None].astype(dtype)
+        # Rows that are in the same folds are summed up once.
+        self._kinds = np.zeros(len(problem.X), dtype=np.int64)
+        self._members = np.ones((1, 1), dtype=bool)
+        if problem.folds:
+            patterns, self._kinds = np.unique(np.stack(problem.folds), axis=1, return_inverse=True)
+            self._members = np.vstack([np.ones((1, patterns.shape[1]), dtype=bool), patterns])
+        kinds = range(self._members.shape[1])
+        self._blocks = np.stack([self._products(np.flatnonzero(self._kinds == kind)) for kind in kinds])
+
+    def _products(self, rows: Rows) -> Floats:
+        features = self.features if len(rows) == len(self.features) else self.features[rows]
+        weight = self._weight[rows]
+        return np.asarray((features * weight).T @ features, dtype=np.float64)
+
+    def __iter__(self) -> Iterator[_System]:
+        return map(self.system, range(len(self._members)))
+
+    def system(self, number: int) -> _System:
+        """Return the system of all rows, which is number 0, or of a fold's."""
+        members = self._members[number]
+        precision = self._blocks[members].sum(axis=0)
+        precision[np.diag_indices(len(precision))] += self.kernel.noise
+        factor: NDArray[Any] = cholesky(precision).astype(self.dtype, copy=False)
+        if members.all():
+            solved = linalg.cho_solve((factor, True), self.features.T, check_finite=False).T
+            gain = np.ascontiguousarray(solved * self._weight)
+        else:
+            rows = np.flatnonzero(members[self._kinds])
+            solved = linalg.cho_solve((factor, True), self.features[rows].T, check_finite=False).T
+            gain = np.zeros_like(self.features)
+            gain[rows] = solved * self._weight[rows]
+        leverage = np.minimum(np.einsum("ij,ij->i", self.features, gain).astype(np.float64), _HIGHEST_LEVERAGE)
+        return _System(self.root, self.features, gain, leverage)
+
+
+def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) -> tuple[Chain, tuple[ChainFold, ...]]:
     """Run one chain.
 
     Where no candidate is in doubt the kernel is learned from the labels once. Under weightings other than the
     posterior, labels are not drawn: they are the candidates' means under the rule's weights around predictions from the
-    other rows.
+    other rows. Folds are there for draws alone.
     """
     random = np.random.default_rng(seed)
     rows, columns = problem.X.shape
@@ -275,24 +353,29 @@ def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) ->
     kernel = Kernel.prior(columns)
     if problem.S.values.size == rows and not problem.missing.any():
         chosen = np.sort(random.permutation(rows)[: 2 * plan.kernel_rows])
-        labels, weights = problem.S.values, np.ones(rows)
-        kernel = kernel.learned(problem.X[chosen], labels[chosen, None], problem.weight[chosen], 10 * plan.steps)
+        labels, weights = problem.S.values[None], np.ones((1, rows))
+        kernel = kernel.learned(problem.X[chosen], labels[0, chosen, None], problem.weight[chosen], 10 * plan.steps)
         noise, evidence = [kernel.noise], [0.0]
     elif rule.learns_scale:
         kernel, labels, weights, noise, evidence = _Sampler(problem, plan, places, random).run(kernel)
     else:
         kernel, labels, weights, noise, evidence = _fit_rule(problem, plan, places, rule, kernel, random)
-    system = _System.of(kernel, places, problem)
-    return Chain(
+    found = []
+    for system, own_labels, own_weights in zip(_Systems(kernel, places, problem), labels, weights, strict=False):
+        found.append(ChainFold(system.coefficients(own_labels), own_weights, system.leave_one_out(own_labels)))
+        root = system.root
+    whole, *folds = found
+    chain = Chain(
         kernel,
         places,
-        system.root,
-        system.coefficients(labels),
-        weights,
-        system.leave_one_out(labels),
+        root,
+        whole.coefficients,
+        whole.weights,
+        whole.prediction,
         np.sqrt(np.array(noise)),
         np.array(evidence),
     )
+    return chain, tuple(folds)
 
 
 def _fit_rule(
@@ -311,7 +394,22 @@ def _fit_rule(
         weights = found.weights
         noise.append(kernel.noise)
         evidence.append(-float(found.loss.mean()))
-    return kernel, row_sums(weights * S.values, S), weights, noise, evidence
+    return kernel, row_sums(weights * S.values, S)[None], weights[None], noise, evidence
+
+
+class _Labels:
+    """Labels as they are drawn from what some of the rows say, or all."""
+
+    def __init__(
+        self, S: CandidateSets, first: Floats, seen: Mask | None, draws: int, random: np.random.Generator
+    ) -> None:
+        self.seen = seen
+        self.draws = np.stack([S.values[draw_candidates(S, first, random)] for _ in range(draws)], axis=1)
+        self.labels = np.ascontiguousarray(self.draws[:, 0])
+        self.order = np.arange(len(S))
+        self.generator = random.integers(0, 2**63, 1).astype(np.uint64)
+        self.densities = np.empty(int(S.sizes.max()))
+        self.shares, self.expected = np.zeros(S.values.size), np.zeros(len(S))
 
 
 class _Sampler:
@@ -325,18 +423,14 @@ class _Sampler:
             first = start**_SHARPENING
             first = first / row_sums(first, S)[S.row_index]
         self.confidence = None if start is None else np.maximum.reduceat(first, S.offsets[:-1])
-        self.draws = np.stack([S.values[draw_candidates(S, first, random)] for _ in range(_DRAWS)], axis=1)
-        self.labels = np.ascontiguousarray(self.draws[:, 0])
-        self.order = np.arange(len(S))
-        self.generator = random.integers(0, 2**63, 1).astype(np.uint64)
-        self.densities = np.empty(int(S.sizes.max()))
+        parts = (None, *problem.folds)
+        self.parts = [_Labels(S, first, seen, -(-_DRAWS // len(parts)), random) for seen in parts]
 
     def run(self, kernel: Kernel) -> Found:
         """Learn the kernel and draw the labels in turn; what the last third of the rounds say is averaged."""
         problem, S, plan = self.problem, self.problem.S, self.plan
         places = self.places[: plan.features]
         first_kept = 2 * plan.rounds // 3
-        shares, expected = np.zeros(S.values.size), np.zeros(len(S))
         parameters = np.zeros_like(kernel.parameters)
         noise, evidence = [], []
         for done in range(plan.rounds):
@@ -347,48 +441,54 @@ class _Sampler:
                 worth = self.confidence * self.random.uniform(0.8, 1.0, len(S))
                 chosen = np.sort(np.argsort(-worth, kind="stable")[: plan.kernel_rows])
             steps = plan.steps if done else 2 * plan.steps
-            kernel = kernel.learned(problem.X[chosen], self.draws[chosen], problem.weight[chosen], steps)
-            system = _System.of(kernel, places, problem, np.float32)
-            if done == 0 and self.confidence is not None:
-                self._impute_uncertain(system, kernel, self.confidence)
-            probability, mean, score = self._draw_labels(system, kernel)
+            draws = np.concatenate([part.draws[chosen] for part in self.parts], axis=1)
+            kernel = kernel.learned(problem.X[chosen], draws, problem.weight[chosen], steps)
+            systems = _Systems(kernel, places, problem, np.float32)
+            scores = []
+            for part, system in zip(self.parts, systems, strict=True):
+                if done == 0 and self.confidence is not None:
+                    self._impute_uncertain(part, system, kernel, self.confidence)
+                scores.append(self._draw_labels(part, system, kernel, keep=done >= first_kept))
             noise.append(kernel.noise)
-            evidence.append(float(np.average(score, weights=problem.weight)))
+            evidence.append(float(np.average(scores[0], weights=problem.weight)))
             if done >= first_kept:
-                shares += probability
-                expected += mean
                 parameters += kernel.parameters
         kept = plan.rounds - first_kept
-        total = row_sums(shares, S)[S.row_index]
-        weights = np.where(total > 0, shares / np.where(total > 0, total, 1.0), S.prior_or_uniform)
-        return Kernel(parameters / kept), expected / kept, weights, noise, evidence
+        labels, weights = [], []
+        for part in self.parts:
+            total = row_sums(part.shares, S)[S.row_index]
+            weights.append(np.where(total > 0, part.shares / np.where(total > 0, total, 1.0), S.prior_or_uniform))
+            labels.append(part.expected / kept)
+        return Kernel(parameters / kept), np.array(labels), np.array(weights), noise, evidence
 
-    def _impute_uncertain(self, system: _System, kernel: Kernel, confidence: Floats) -> None:
+    def _impute_uncertain(self, part: _Labels, system: _System, kernel: Kernel, confidence: Floats) -> None:
         """Give rows that the start is least confident of the labels that the others predict, until they are drawn."""
-        rows = len(self.labels)
-        confident = np.argsort(-confidence, kind="stable")[: max(rows // 3, min(rows, _FEWEST_CONFIDENT))]
+        among = np.arange(len(confidence)) if part.seen is None else np.flatnonzero(part.seen)
+        rows = len(among)
+        best = np.argsort(-confidence[among], kind="stable")[: max(rows // 3, min(rows, _FEWEST_CONFIDENT))]
+        confident = among[best]
         known = system.features[confident].astype(np.float64)
         weight = self.problem.weight[confident]
         precision = (known * weight[:, None]).T @ known
         precision[np.diag_indices(known.shape[1])] += kernel.noise
-        coefficients = linalg.solve(precision, known.T @ (weight * self.labels[confident]), assume_a="pos")
+        coefficients = linalg.solve(precision, known.T @ (weight * part.labels[confident]), assume_a="pos")
         guessed = system.features @ coefficients
-        guessed[confident] = self.labels[confident]
+        guessed[confident] = part.labels[confident]
         # Nothing will be drawn for rows whose label is known.
         given = (self.problem.S.sizes == 1) & (self.problem.missing == 0.0)
-        guessed[given] = self.labels[given]
-        self.labels = np.ascontiguousarray(guessed)
+        guessed[given] = part.labels[given]
+        part.labels = np.ascontiguousarray(guessed)
 
-    def _draw_labels(self, system: _System, kernel: Kernel) -> tuple[Floats, Floats, Floats]:
+    def _draw_labels(self, part: _Labels, system: _System, kernel: Kernel, keep: bool) -> Floats:
         from plr.learners.gaussian_process._sampling import sweep
 
         problem, S, sweeps = self.problem, self.problem.S, self.plan.sweeps
         noise = kernel.noise / problem.weight
-        coefficients = system.coefficients(self.labels)
+        coefficients = system.coefficients(part.labels)
         shares, expected, evidence = np.zeros(S.values.size), np.zeros(len(S)), np.zeros(len(S))
         first_kept = sweeps // 2
-        kept_draws = np.linspace(first_kept, sweeps - 1, _DRAWS).astype(np.int64)
-        self.draws = np.empty((len(S), _DRAWS))
+        kept_draws = np.linspace(first_kept, sweeps - 1, part.draws.shape[1]).astype(np.int64)
+        part.draws = np.empty_like(part.draws)
         for done in range(sweeps):
             sweep(
                 system.features,
@@ -399,23 +499,26 @@ class _Sampler:
                 S.offsets,
                 problem.odds,
                 problem.missing,
-                self.labels,
+                part.labels,
                 coefficients,
-                self.order,
-                self.generator,
-                self.densities,
+                part.order,
+                part.generator,
+                part.densities,
                 done >= first_kept,
                 shares,
                 expected,
                 evidence,
             )
-            self.draws[:, kept_draws == done] = self.labels[:, None]
+            part.draws[:, kept_draws == done] = part.labels[:, None]
         kept = sweeps - first_kept
-        return shares / kept, expected / kept, evidence / kept
+        if keep:
+            part.shares += shares / kept
+            part.expected += expected / kept
+        return evidence / kept
 
 
 def _features(kernel: Kernel, places: Floats, root: Floats, X: Floats, dtype: type = np.float64) -> NDArray[Any]:
-    covariance: NDArray[Any] = kernel.covariance(places, X).astype(dtype, copy=False)
+    covariance = kernel.covariance(places, X, dtype)
     factor: NDArray[Any] = root.astype(dtype, copy=False)
     whitened = linalg.solve_triangular(factor, covariance, lower=True, check_finite=False, overwrite_b=True)
     return np.ascontiguousarray(whitened.T)

@@ -16,8 +16,8 @@ from plr._parameters import check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.contracts import Fitted, Learner, Report, Task
 from plr.errors import ParameterError
-from plr.folds import take_rows
-from plr.learners.gaussian_process.chain import Chain, ChainSettings, ChainTask, run_chain
+from plr.folds import Folds, features_of, take_rows
+from plr.learners.gaussian_process.chain import Chain, ChainFold, ChainSettings, ChainTask, run_chain
 from plr.losses import Squared
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.features import Encoding
@@ -28,6 +28,8 @@ from plr.weighting.rule import row_sums, thread_count
 __all__ = ["FittedGaussianProcess", "GaussianProcess"]
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 # Beyond this many rows a chain is shorter.
 _MANY = 2000
@@ -90,6 +92,20 @@ class FittedGaussianProcess(Fitted):
         return self.target.undo(found)
 
 
+@dataclass(frozen=True)
+class FoldDraws:
+    """What the chains say of all rows without the candidates of one fold.
+
+    Attributes
+    ----------
+    weights : ndarray, one entry per candidate
+    prediction : ndarray of shape (n,)
+    """
+
+    weights: Floats
+    prediction: Floats
+
+
 class GaussianProcess(Learner):
     """A Gaussian process, for some hundred to some thousand rows.
 
@@ -149,6 +165,14 @@ class GaussianProcess(Learner):
 
     def fit(self, task: Task) -> FittedGaussianProcess:
         """Run the chains."""
+        return self.fit_folds(task, [])[0]
+
+    def fit_folds(self, task: Task, folds: Folds) -> tuple[FittedGaussianProcess, list[FoldDraws]]:
+        """Run the chains, and in each of them draws without some of the folds; none where no labels are drawn.
+
+        Draws without a fold share the chain's kernel and places, so that they cost little more than their sweeps. What
+        they find goes into the prediction as well.
+        """
         self.check_weighting(task.rule.weighting)
         if not isinstance(task.rule.loss, Squared):
             raise ParameterError("GaussianProcess has the squared loss only; for others there are mlp and boosting.")
@@ -158,42 +182,54 @@ class GaussianProcess(Learner):
         chosen = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
         if len(chosen) > most:
             chosen = np.sort(np.random.default_rng(task.seed).permutation(chosen)[:most])
-        all_seen = len(chosen) == len(task.S)
-        seen = task if all_seen else take_rows(task, chosen)
+        seen = task if len(chosen) == len(task.S) else take_rows(task, chosen)
         chains, plan = self._plan(len(seen.S))
         drawn = task.rule.learns_scale and (task.rule.may_miss or seen.S.values.size > len(seen.S))
         if not drawn:
             # Chains would hardly differ.
-            chains = 1
+            chains, folds = 1, []
         prepared = seen.preprocess()
         problem = self._problem(seen, prepared)
+        masks = [np.isin(chosen, train) for train, _ in folds]
+        left_out = _deal(len(folds), chains)
         seeds = np.random.SeedSequence(task.seed).generate_state(chains)
         # The last bits of a product depend on the number of threads, so each chain has one.
         with one_blas_thread():
             running = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads", return_as="generator")(
-                delayed(run_chain)(problem, plan, task.rule, int(seed)) for seed in seeds
+                delayed(run_chain)(
+                    replace(problem, folds=tuple(masks[fold] for fold in own)), plan, task.rule, int(seed)
+                )
+                for own, seed in zip(left_out, seeds, strict=True)
             )
-            found = []
-            for chain in running:
+            found: list[Chain] = []
+            parts: list[_Part] = []
+            for own, (chain, of_folds) in zip(left_out, running, strict=True):
+                parts += [_Part(len(found), fold, part) for fold, part in zip(own, of_folds, strict=True)]
                 found.append(chain)
                 if task.callback is not None:
                     task.callback(len(found), chains, -float(chain.evidence[-1]))
-        kept = _agreeing(found, problem)
+        kept, parts = _agreeing(found, parts, problem, masks)
+        whole = [found[number] for number in kept]
         target = prepared.robust[0]
-        evidence = np.mean([chain.evidence for chain in kept], axis=0)
-        scales = np.mean([chain.noise_scales for chain in kept], axis=0) * float(target.scale)
+        evidence = np.mean([chain.evidence for chain in whole], axis=0)
+        scales = np.mean([chain.noise_scales for chain in whole], axis=0) * float(target.scale)
         model = FittedGaussianProcess(
-            kept,
+            _functions(found, kept, parts),
             prepared.encoding,
             target,
-            np.mean([chain.weights for chain in kept], axis=0),
+            np.mean([chain.weights for chain in whole], axis=0),
             Report(rounds=len(evidence), loss=-evidence, noise_scale=scales),
             drawn,
-            target.undo(np.mean([chain.out_of_fold for chain in kept], axis=0)),
+            target.undo(np.mean([chain.out_of_fold for chain in whole], axis=0)),
         )
-        if not all_seen:
-            model = self._add_other_rows(model, task, chosen)
-        return model if task.groups is None else replace(model, out_of_fold=None)
+        draws = []
+        for fold in range(len(folds)):
+            own_parts = [part.found for part in parts if part.fold == fold]
+            prediction = np.mean([part.prediction for part in own_parts], axis=0)
+            draws.append(FoldDraws(np.mean([part.weights for part in own_parts], axis=0), target.undo(prediction)))
+        if seen is not task:
+            model, draws = _add_other_rows(model, draws, task, chosen, found, parts)
+        return (model if task.groups is None else replace(model, out_of_fold=None)), draws
 
     def _plan(self, rows: int) -> tuple[int, ChainSettings]:
         many = rows > _MANY
@@ -217,41 +253,100 @@ class GaussianProcess(Learner):
         odds = S.prior_or_uniform * (1.0 - missing[S.row_index]) * _inverse_density(task, S, target)
         return ChainTask(np.clip(prepared.features, -_FARTHEST, _FARTHEST), S, weight, odds, missing, task.start)
 
-    @staticmethod
-    def _add_other_rows(model: FittedGaussianProcess, task: Task, chosen: NDArray[np.int64]) -> FittedGaussianProcess:
-        """Weigh the candidates of rows that no chain has seen by the noise around their predictions."""
-        prediction = model.predict(task.X)
-        assert model.out_of_fold is not None
-        prediction[chosen] = model.out_of_fold
-        scale = float(model.report.noise_scale[-1])
-        S = task.S
-        distance = (S.values - prediction[S.row_index]) / scale
-        nearest = np.minimum.reduceat(np.abs(distance), S.offsets[:-1])[S.row_index]
-        weights = S.prior_or_uniform * np.exp(-0.5 * (distance * distance - nearest * nearest))
-        weights *= _inverse_density(task, S, Affine(np.float64(0.0), np.float64(1.0)))
-        total = row_sums(weights, S)[S.row_index]
-        weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), S.prior_or_uniform)
-        seen = np.isin(S.row_index, chosen)
-        weights[seen] = model.weights
-        return replace(model, out_of_fold=prediction, weights=weights)
+
+@dataclass(frozen=True)
+class _Part:
+    """What a chain found without a fold; both by number."""
+
+    chain: int
+    fold: int
+    found: ChainFold
 
 
-def _agreeing(chains: Sequence[Chain], problem: ChainTask) -> tuple[Chain, ...]:
-    """Return the chains that agree with the start.
+def _deal(folds: int, chains: int) -> list[list[int]]:
+    """Return the folds that each chain leaves out: each fold once, or each chain one, whichever are more."""
+    dealt: list[list[int]] = [[] for _ in range(chains)]
+    for place in range(max(folds, chains) if folds else 0):
+        dealt[place % chains].append(place % folds)
+    return dealt
+
+
+def _agreeing(
+    chains: Sequence[Chain], parts: Sequence[_Part], problem: ChainTask, masks: Sequence[Mask]
+) -> tuple[list[int], list[_Part]]:
+    """Return the numbers of the chains that agree with the start, and the parts that do.
 
     With many false labels, chains may settle on a function that fits candidates by chance. Its likelihood may be no
-    worse than the right one's, but the start, which has come about without any function, knows better.
+    worse than the right one's, but the start, which has come about without any function, knows better. Of each fold
+    the part that agrees best is kept in any case.
     """
     if problem.start is None:
-        return tuple(chains)
+        return list(range(len(chains))), list(parts)
     S, start = problem.S, problem.start
     # By how much likelier the start makes what a chain has drawn than a draw at random would be.
     by_chance = np.maximum(row_sums(start * S.prior_or_uniform, S), _NOTHING)
-    shared = [row_sums(start * chain.weights, S) / by_chance for chain in chains]
-    gains = np.array([np.average(np.log(np.maximum(each, _NOTHING)), weights=problem.weight) for each in shared])
+
+    def gain(weights: Floats, weight: Floats) -> float:
+        shared = row_sums(start * weights, S) / by_chance
+        return float(np.average(np.log(np.maximum(shared, _NOTHING)), weights=weight))
+
+    of_chains = np.array([gain(chain.weights, problem.weight) for chain in chains])
+    of_parts = [gain(part.found.weights, problem.weight * masks[part.fold]) for part in parts]
     # Where none agrees with it, or it says no more than the priors do, the start cannot tell them apart.
-    least = _AGREEMENT * gains.max() if gains.max() > 0 else -np.inf
-    return tuple(chain for chain, gain in zip(chains, gains, strict=True) if gain >= least)
+    least = _AGREEMENT * of_chains.max() if of_chains.max() > 0 else -np.inf
+    best: dict[int, float] = {}
+    for part, agreement in zip(parts, of_parts, strict=True):
+        best[part.fold] = max(best.get(part.fold, -np.inf), agreement)
+    kept = [part for part, own in zip(parts, of_parts, strict=True) if own >= min(least, best[part.fold])]
+    return np.flatnonzero(of_chains >= least).tolist(), kept
+
+
+def _functions(chains: Sequence[Chain], kept: Sequence[int], parts: Sequence[_Part]) -> tuple[Chain, ...]:
+    """Return the functions that predict: of each chain the mean of what it found, with all rows and without folds."""
+    found: dict[int, list[Floats]] = {number: [chains[number].coefficients] for number in kept}
+    for part in parts:
+        found.setdefault(part.chain, []).append(part.found.coefficients)
+    return tuple(replace(chains[number], coefficients=np.mean(found[number], axis=0)) for number in sorted(found))
+
+
+def _add_other_rows(
+    model: FittedGaussianProcess,
+    draws: list[FoldDraws],
+    task: Task,
+    chosen: Rows,
+    chains: Sequence[Chain],
+    parts: Sequence[_Part],
+) -> tuple[FittedGaussianProcess, list[FoldDraws]]:
+    """Weigh the candidates of rows that no chain has seen by the noise around their predictions."""
+    S = task.S
+    rest = np.setdiff1d(np.arange(len(S)), chosen)
+    rows = model.encoding.apply(features_of(task.X, rest))
+    scale = float(model.report.noise_scale[-1])
+    seen = np.isin(S.row_index, chosen)
+    inverse = _inverse_density(task, S, Affine(np.float64(0.0), np.float64(1.0)))
+
+    def add(of_chosen: Floats, of_rest: Floats, weights_of_chosen: Floats) -> tuple[Floats, Floats]:
+        prediction = np.empty(len(S))
+        prediction[chosen], prediction[rest] = of_chosen, of_rest
+        distance = (S.values - prediction[S.row_index]) / scale
+        nearest = np.minimum.reduceat(np.abs(distance), S.offsets[:-1])[S.row_index]
+        weights = S.prior_or_uniform * np.exp(-0.5 * (distance * distance - nearest * nearest)) * inverse
+        total = row_sums(weights, S)[S.row_index]
+        weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), S.prior_or_uniform)
+        weights[seen] = weights_of_chosen
+        return weights, prediction
+
+    added = []
+    for fold, own in enumerate(draws):
+        functions = tuple(
+            replace(chains[part.chain], coefficients=part.found.coefficients) for part in parts if part.fold == fold
+        )
+        added.append(
+            FoldDraws(*add(own.prediction, replace(model, chains=functions).predict_encoded(rows), own.weights))
+        )
+    assert model.out_of_fold is not None
+    weights, prediction = add(model.out_of_fold, model.predict_encoded(rows), model.weights)
+    return replace(model, out_of_fold=prediction, weights=weights), added
 
 
 def _inverse_density(task: Task, S: CandidateSets, target: Affine) -> Any:
