@@ -310,6 +310,7 @@ def learn_calibration(
             problem.log_q_settled,
             [(train, test) for train, test in parts if len(train) and len(test)],
             constant,
+            problem.false,
             task.seed,
             **problem.missing,
         )
