@@ -329,7 +329,7 @@ def learn_calibration(
         adaptive=hull.coverage(adaptive.covered(hull, by_row, trusted)),
         constant=even.coverage(problem.covered(even, alike, trusted)),
         farthest=Coverage(-worst[order], worst[order], farthest / farthest[-1]),
-        tolerance=adaptive.tolerance(hull),
+        tolerance=adaptive.tolerance(),
         sets=steps.coverage(adaptive.covered(steps, by_row, trusted)),
         density=density[0],
         widths=widths,
@@ -502,16 +502,16 @@ class _Problem:
         share[-1] = 1.0
         return share
 
-    def tolerance(self, family: _Family) -> Coverage | None:
+    def tolerance(self) -> Coverage | None:
         """Return a share of true labels that each interval holds with confidence, by rows checked at random."""
         rows = np.flatnonzero(~np.isnan(self.label))
         if len(rows) == 0 or not self.at_random:
             return None
-        place = family.place((self.label[rows] - self.prediction[rows]) / self.unit[rows])
-        counts = self.weight[rows] * self.stands_for[rows]
-        within = np.cumsum(np.bincount(place, counts, family.count + 1))[:-1] * (self.checked / counts.sum())
-        low = betaincinv(np.maximum(within, _TINY), self.checked - within + 1.0, 1.0 - _CONFIDENCE)
-        return family.coverage(np.where(within > 0.0, low, 0.0))
+        far = np.abs(self.label[rows] - self.prediction[rows]) / self.unit[rows]
+        order = np.argsort(far, kind="stable")
+        within = np.cumsum(self.weight[rows][order])
+        within *= self.checked / within[-1]
+        return Coverage(-far[order], far[order], betaincinv(within, self.checked - within + 1.0, 1.0 - _CONFIDENCE))
 
 
 @dataclass(frozen=True)
