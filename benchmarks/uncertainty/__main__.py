@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,15 +34,7 @@ _WITH_COVERAGE = ("seven", "tables", "final", "laws")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     options = _parser().parse_args(arguments)
-    if options.verb == "run":
-        return _run(options)
-    if options.verb == "tables":
-        return _tables(options)
-    from benchmarks.identification.data import EXPORTS, FINAL, HELD_BACK, MAIN, export
-
-    for path in export(options.datasets or (*MAIN, *HELD_BACK, *FINAL), options.out or EXPORTS):
-        print(path)
-    return 0
+    return _run(options) if options.verb == "run" else _tables(options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -52,12 +45,11 @@ def _run(options: argparse.Namespace) -> int:
     found = _plans(options)
     # Times are measured when nothing else runs.
     timed = found.pop(TIME, None)
-    failed = []
+    failed, begun = [], time.monotonic()
     for plans, workers in ((found.values(), options.jobs), ([timed] if timed else [], 1)):
         if fits := planned(plans):
-            failed += run_jobs(
-                fits, measure, options.store, workers=workers, shard=options.shard, limit=options.limit_seconds
-            )
+            left = options.limit_seconds and max(0.0, options.limit_seconds - (time.monotonic() - begun))
+            failed += run_jobs(fits, measure, options.store, workers=workers, shard=options.shard, limit=left)
     for line in failed:
         hidden = f"{line['false_labels']} false labels" if line["false_labels"] else ""
         told = ", ".join(filter(None, (line["part"], line["name"], hidden, f"trial {line['trial']}")))
@@ -94,7 +86,7 @@ def _made_by(part: str, options: argparse.Namespace, lines: Lines) -> str:
     from benchmarks.uncertainty.laws import SEED
 
     words = ["--part", part]
-    for option in ("names", "sizes", "trials", "first_trial", "effort"):
+    for option in ("names", "rows", "sizes", "trials", "first_trial", "effort"):
         value = getattr(options, option)
         if value != _DEFAULTS.get(option):
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -114,6 +106,7 @@ def _plans(options: argparse.Namespace) -> dict[str, Plan]:
     return plans(
         options.part,
         names=options.names,
+        rows=options.rows,
         sizes=options.sizes,
         trials=options.trials,
         first_trial=options.first_trial,
@@ -127,10 +120,11 @@ _DEFAULTS = {"sizes": (4, 16), "first_trial": 0, "effort": "normal"}
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser, verbs, (run, tables) = harness_parser("benchmarks.uncertainty", package.__doc__, _STORE, _RESULTS)
+    parser, _, (run, tables) = harness_parser("benchmarks.uncertainty", package.__doc__, _STORE, _RESULTS)
     for verb in (run, tables):
         verb.add_argument("--part", type=names, help="seven, tables, laws, guaranteed, real, time, final; or several")
         verb.add_argument("--names", type=names, help="these data sets or laws alone, such as auto-mpg,housing")
+        verb.add_argument("--rows", type=numbers, help="these numbers of rows alone, where there are several")
         verb.add_argument("--sizes", type=numbers, help="numbers of false labels, such as 4,16")
         verb.add_argument("--trials", type=int, help="how many trials at most; 10 below 2,000 rows and 3 above")
         verb.add_argument("--first-trial", type=int, help="the number of the first; from 80 on, splits to develop by")
@@ -140,9 +134,6 @@ def _parser() -> argparse.ArgumentParser:
         verb.set_defaults(**_DEFAULTS)
     run.add_argument("--shard", type=shard_of, default=(1, 1), metavar="I/N", help="measure one part of N, from 1 to N")
     run.add_argument("--limit-seconds", type=float, help="start no fit after so many seconds")
-    export = verbs.add_parser("export", help="write data sets as Parquet, for a machine without the data packages")
-    export.add_argument("--datasets", type=names)
-    export.add_argument("--out", type=Path)
     return parser
 
 

@@ -60,18 +60,18 @@ def _with_atoms(values: Floats, rng: Rng) -> Floats:
 LAWS: dict[str, Law] = {
     "wide": Law(
         "uniform, as wide as the function's range of about 8",
-        lambda X, values, rng: values + rng.uniform(-4.0, 4.0, len(values)),
+        lambda _, values, rng: values + rng.uniform(-4.0, 4.0, len(values)),
     ),
     "humps": Law(
         "two humps, 3 apart",
-        lambda X, values, rng: (
+        lambda _, values, rng: (
             values + np.where(rng.random(len(values)) < 0.5, -1.5, 1.5) + 0.3 * rng.normal(size=len(values))
         ),
     ),
-    "lognormal": Law("lognormal", lambda X, values, rng: values + np.exp(0.8 * rng.normal(size=len(values))) - 1.0),
+    "lognormal": Law("lognormal", lambda _, values, rng: values + np.exp(0.8 * rng.normal(size=len(values))) - 1.0),
     "heavy": Law(
         "Student's t with 2 degrees of freedom",
-        lambda X, values, rng: values + 0.3 * rng.standard_t(2, size=len(values)),
+        lambda _, values, rng: values + 0.3 * rng.standard_t(2, size=len(values)),
     ),
     "growing": Law(
         "normal, with a standard deviation from 0.1 to 2 by the first feature",
@@ -79,11 +79,11 @@ LAWS: dict[str, Law] = {
         _growing,
     ),
     "cut": Law(
-        "normal, labels below 0 become 0", lambda X, values, rng: np.maximum(values + rng.normal(size=len(values)), 0.0)
+        "normal, labels below 0 become 0", lambda _, values, rng: np.maximum(values + rng.normal(size=len(values)), 0.0)
     ),
-    "atoms": Law("normal, 30 % of labels rounded", lambda X, values, rng: _with_atoms(values, rng)),
+    "atoms": Law("normal, 30 % of labels rounded", lambda _, values, rng: _with_atoms(values, rng)),
     "integers": Law(
-        "normal, all labels rounded", lambda X, values, rng: np.round(values + 0.8 * rng.normal(size=len(values)))
+        "normal, all labels rounded", lambda _, values, rng: np.round(values + 0.8 * rng.normal(size=len(values)))
     ),
 }
 """Every law by name."""

@@ -70,7 +70,8 @@ def _of_data_set(fit: Fit) -> dict[str, Any]:
 
 
 def _of_law(fit: Fit) -> dict[str, Any]:
-    assert fit.false_labels is not None and fit.set_size is not None
+    assert fit.false_labels is not None
+    assert fit.set_size is not None
     made = make_law(fit.name, fit.rows, fit.false_labels, fit.set_size, fit.trial)
     seed = training_seed(fit.name, fit.trial)
     return _judge(fit, seed, made.X, made.S, made.truth, made.X_test, made.y_test, scale=made.scale)

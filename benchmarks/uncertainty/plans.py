@@ -106,7 +106,8 @@ class Plan:
 def plans(
     parts: Iterable[str] | None = None,
     *,
-    names: Iterable[str] | None = None,
+    names: tuple[str, ...] | None = None,
+    rows: tuple[int, ...] | None = None,
     sizes: tuple[int, ...] = SIZES,
     trials: int | None = None,
     first_trial: int = 0,
@@ -116,15 +117,15 @@ def plans(
 ) -> dict[str, Plan]:
     """Return the plans of some parts; without any of all those that need nothing else, or have what they need.
 
-    ``trials`` is the largest number of trials, ``names`` leaves out other tables, laws and ways.
+    ``trials`` is the largest number of trials; ``names`` and ``rows`` leave out all others, where there is a choice.
     """
     if parts is None:
         parts = [part for part in PARTS if (part != "real" or data) and (part != TIME or against)]
     found = {}
     for part in parts:
         cells = _cells(part, sizes, effort, data, against)
-        if names is not None:
-            cells = [cell for cell in cells if cell.name in set(names)]
+        cells = [cell for cell in cells if names is None or cell.name in names]
+        cells = [cell for cell in cells if rows is None or not cell.rows or cell.rows in rows]
         counts = [_trials(cell) if trials is None else min(trials, _trials(cell)) for cell in cells]
         first = first_trial if part in ("seven", "tables", "final", "laws") else 0
         found[part] = Plan(tuple(cells), tuple(range(first, first + count) for count in counts))

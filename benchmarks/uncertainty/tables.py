@@ -118,8 +118,8 @@ def _named(cell: Fit) -> str:
 def assumption(text: str) -> str:
     """Return in a word what a coverage rests on.
 
-    >>> assumption("false labels are spread evenly over the range of the candidates, whatever the features"), assumption("")
-    ('evenly', 'nothing')
+    >>> assumption("false labels are spread evenly over the range of the candidates, whatever the features")
+    'evenly'
     """
     if not text:
         return "nothing"
@@ -167,7 +167,7 @@ def _mostly(lines: Lines) -> list[Bar]:
 def _not_higher(lines: Lines, cells: Sequence[Fit]) -> list[Bar]:
     """Return the bars for scores where widths have no reason to differ by row."""
     found = {cell: lines.against(cell, "score") for cell in cells}
-    worse = [cell for cell, other in found.items() if other.ratio - 2.0 * np.nan_to_num(other.ratio_error) > 1.0]
+    worse = [cell for cell, other in found.items() if other.ratio - 2.0 * other.ratio_error > 1.0]
     shown = f"{len(worse)} of {len(found)}" + (f": {'; '.join(map(_named, worse))}" if worse else "")
     ratio = geometric_mean(other.ratio for other in found.values())
     return [
@@ -197,10 +197,10 @@ _HEADER = (
 )
 _INTERVAL_NOTE = (
     f"Test rows whose true label is in its interval, {ASKED:.0%} asked for, mean over trials ± standard error. The "
-    f"interval score is Winkler's: the width, and {2 / (1 - ASKED):.0f} times the distance of labels outside; here over "
-    "that of constant widths, as the width is. *By row* is the share of fits that found widths by row; *rests on* is "
-    "what `Calibration.assumes` says: false labels spread evenly, a density of them, checked rows, or cautious intervals "
-    "without any."
+    f"interval score is Winkler's: the width, and {2 / (1 - ASKED):.0f} times the distance of labels outside; here "
+    "over that of constant widths, as the width is. *By row* is the share of fits that found widths by row; *rests "
+    "on* is what `Calibration.assumes` says: false labels spread evenly, a density of them, checked rows, or cautious "
+    "intervals without any."
 )
 
 
@@ -434,10 +434,10 @@ def real_sheet(lines: Lines) -> Sheet:
     return Sheet(
         "Real candidate sets",
         [
-            f"Coverage and mean width on test folds, {ASKED:.0%} asked for, with {CHECKED} checked rows drawn at random "
-            "from the training rows, mean over five folds (and three draws of checked rows) ± standard error over "
-            'folds. Candidates come with their match score; `effort="low"`; cases named `+own` have the row\'s own '
-            "price among the features."
+            f"Coverage and mean width on test folds, {ASKED:.0%} asked for, with {CHECKED} checked rows drawn at "
+            "random from the training rows, mean over five folds (and three draws of checked rows) ± standard error "
+            'over folds. Candidates come with their match score; `effort="low"`; cases named `+own` have the row\'s '
+            "own price among the features."
         ],
         (
             *("name", "fold", "draw", "method", "coverage", "width"),
@@ -474,9 +474,11 @@ def guaranteed_sheet(lines: Lines) -> Sheet:
                 _text({trial: line["told"]["coverage"] for trial, line in trials.items()}),
             ]
         )
-        for trial, line in trials.items():
-            for found in (*line["intervals"], line["told"] | {"method": "told"}):
-                rows.append((cell.name, trial, *(found[name] for name in ("method", "coverage", "width", "score"))))
+        rows += [
+            (cell.name, trial, *(found[name] for name in ("method", "coverage", "width", "score")))
+            for trial, line in trials.items()
+            for found in (*line["intervals"], line["told"] | {"method": "told"})
+        ]
     header = ("false labels", "repetitions", "cover as asked", "coverage", "width", "adaptive", "constant", "told")
     return Sheet(
         "Tolerance intervals",

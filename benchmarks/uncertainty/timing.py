@@ -57,6 +57,7 @@ def _total(taken: dict[str, float]) -> float:
 
 def _main(rows: int, false_labels: int, effort: str) -> None:
     import numpy as np
+
     import plr
     from plr import PartialLabelRegressor, make_candidates
 
