@@ -80,7 +80,8 @@ class Lines:
 
     def deciles(self, cell: Fit, method: str) -> np.ndarray:
         """Return the mean coverage by decile of the true noise scale."""
-        return np.mean([_interval(line, method, ASKED)["deciles"] for line in self.found[cell].values()], axis=0)
+        deciles = [_interval(line, method, ASKED)["deciles"] for line in self.found[cell].values()]
+        return np.asarray(np.mean(deciles, axis=0))
 
     def bins(self, rows: str, what: str, cells: Iterable[Fit]) -> dict[str, np.ndarray]:
         """Return counts, sums of probabilities and numbers of true ones by bin, over all trials of some cells."""
@@ -394,7 +395,8 @@ def laws_sheet(lines: Lines) -> Sheet:
 def real_sheet(lines: Lines) -> Sheet:
     """Tabulate the tables of the folder."""
     methods = ("adaptive", "constant", "guaranteed")
-    table, rows = [], []
+    table = []
+    rows: list[Sequence[object]] = []
     by_fold: dict[tuple[Fit, str, str], Trials] = {}
     for cell in lines.cells:
         trials = lines.found[cell]
@@ -451,7 +453,8 @@ def real_sheet(lines: Lines) -> Sheet:
 
 def guaranteed_sheet(lines: Lines) -> Sheet:
     """Tabulate what tolerance intervals promise."""
-    table, rows, bars = [], [], []
+    table, bars = [], []
+    rows: list[Sequence[object]] = []
     for cell in lines.cells:
         trials = lines.found[cell]
         coverage = lines.values(cell, "coverage", "guaranteed")
@@ -499,7 +502,8 @@ def guaranteed_sheet(lines: Lines) -> Sheet:
 def time_sheet(lines: Lines) -> Sheet:
     """Tabulate times against another checkout."""
     steps = ("fit", "identify", "interval")
-    table, rows, bars = [], [], []
+    table, bars = [], []
+    rows: list[Sequence[object]] = []
     for cell in lines.cells:
         trials = lines.found[cell]
         ratio = float(np.median([line["ratio"] for line in trials.values()]))
