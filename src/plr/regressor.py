@@ -262,7 +262,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if callback is not None and not callable(callback):
             raise ParameterError(f"callback must be a function of (done, at most, loss), got {callback!r}.")
         threads = thread_count(self.n_jobs)
-        S = as_candidate_sets(y)
+        S = as_candidate_sets(y).named_like(X)
         # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
         probe = type(self)(**self.get_params(deep=False))
         probe.learner_ = learner
@@ -366,7 +366,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if belief is not None:
             self._belief = belief
             found = choose(belief.probabilities, S, belief.missing, diagnosis)
-            self._identified = found if checked is None else self._settle(found, S, checked)
+            self._identified = replace(found if checked is None else self._settle(found, S, checked), sets=S)
         return self
 
     def _take_parts(
@@ -471,7 +471,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if (X is None) != (S is None):
             raise ParameterError("Give both X and S to identify new rows, or neither to identify the training rows.")
         if X is not None:
-            return self._identify_rows(X, as_candidate_sets(S))
+            sets = as_candidate_sets(S).named_like(X)
+            return replace(self._identify_rows(X, sets), sets=sets)
         if self._identified is None:
             task, given = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
             sets = self._weigh(given, task.known)
@@ -494,7 +495,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 shares, _ = share_training_records(given, found.probabilities, task.known, task.sample_weight)
                 again = choose(shares * (1.0 - found.missing)[given.row_index], given, found.missing)
                 found = replace(again, caution=found.caution)
-            self._identified = found if task.known is None else self._settle(found, given, task.known)
+            found = found if task.known is None else self._settle(found, given, task.known)
+            self._identified = replace(found, sets=given)
         return self._identified
 
     def review(
@@ -728,6 +730,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
         state |= {name: None for name in ("_training", "_given", "_belief") if name in state}
+        if state.get("_identified") is not None:
+            state["_identified"] = replace(state["_identified"], sets=None)
         return state
 
     def __sklearn_tags__(self) -> Any:
