@@ -39,6 +39,7 @@ from plr.errors import (
 )
 from plr.folds import check_folds, out_of_fold
 from plr.identification import Identification, choose, identification, shared
+from plr.imputation import Imputer, correction_columns
 from plr.intervals import Calibration, check_coverage, learn_calibration
 from plr.learners import Fitted, Learner, Task
 from plr.losses import Loss
@@ -481,15 +482,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 # Folds take over the start's weights: a row's were made without its fold. That other rows' were made
                 # with its candidates in sight is a trace at second hand, not worth a start for each fold.
                 out = self._out_of_fold = out_of_fold(self.learner_, task, self.cv)
-                noise = fit_noise(
-                    out,
-                    sets,
-                    self.weighting_,
-                    task.sample_weight,
-                    false_labels=task.false_labels,
-                    relative=model.relative_scale,
-                    rule=task.rule,
-                )
+                noise = self._noise_around(out, task, sets)
             found = identification(noise, out, sets, model.relative_scale, model.out_of_fold_weights, self.diagnosis_)
             if self.one_to_one:
                 shares, _ = share_training_records(given, found.probabilities, task.known, task.sample_weight)
@@ -498,6 +491,83 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             found = found if task.known is None else self._settle(found, given, task.known)
             self._identified = replace(found, sets=given)
         return self._identified
+
+    def impute(self, n: int = 20, random_state: object = None) -> Floats:
+        """Draw the labels of all training rows several times, as uncertain as they are.
+
+        For multiple imputation: do an analysis once with each draw and pool the results by Rubin's rules, and what is
+        not known about the labels is in its standard errors. Candidates are drawn by the probabilities of `identify`;
+        a truth that is missing is drawn from the noise around the out-of-fold prediction; known labels stay. How far
+        predictions are off, as a linear function of the features, and the noise scale are drawn as well, since neither
+        is known exactly.
+
+        Parameters
+        ----------
+        n : int, default=20
+            How many draws.
+        random_state : int, RandomState or None, default=None
+            The same number gives the same draws.
+
+        Returns
+        -------
+        ndarray of shape (n, rows)
+
+        Notes
+        -----
+        All variables of the analysis must be among the features: what the model has not seen, the draws do not vary
+        with. An analysis should be one that linear functions of the features have a say in; of how uncertain the model
+        is about its other functions, the draws know what the probabilities say. Where the data cannot tell which
+        candidates are true (``diagnosis_``), rows are drawn independently of each other; so are records under
+        ``one_to_one``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from plr import PartialLabelRegressor
+        >>> X = np.linspace(0, 1, 100)[:, None]
+        >>> S = np.column_stack([3 * X[:, 0], np.random.default_rng(0).uniform(0, 3, size=100)])
+        >>> labels = PartialLabelRegressor(learner="linear").fit(X, S).impute(5, random_state=0)
+        >>> labels.shape, bool(np.isin(labels, S).all())
+        ((5, 100), True)
+        """
+        check_integer("n", n, low=1)
+        random = np.random.default_rng(check_seed(random_state).randint(2**31 - 1))
+        self._check_fitted()
+        task, given = self._training_rows("Call impute() before pickling, or fit again.")
+        found, model, noise = self.identify(), self.model_, self.noise_
+        prediction = self._out_of_fold if model.out_of_fold is None else model.out_of_fold
+        if prediction is None:
+            prediction = model.predict(task.X)
+        elif model.out_of_fold is None:
+            noise = self._noise_around(prediction, task, self._weigh(given, task.known))
+        agreement = None if self.prior_ is None else self.prior_.agreement
+        trust = 1.0 if agreement is None else min(agreement.exponent, 1.0)
+        weight = np.ones(len(given)) if task.sample_weight is None else task.sample_weight / task.sample_weight.mean()
+        features = encode_rows(task.X, self.learner_, task.categorical)
+        return Imputer(
+            given,
+            found.probabilities,
+            found.missing,
+            np.full(len(given), np.nan) if task.known is None else task.known.value,
+            prediction,
+            noise,
+            model.relative_scale,
+            weight,
+            correction_columns(features, len(given), weight),
+            0.0 if found.caution else trust,
+        ).draw(n, random)
+
+    def _noise_around(self, prediction: Floats, task: Task, sets: CandidateSets) -> NoiseModel:
+        """Return how true labels of the training rows scatter around other predictions than the fit's own."""
+        return fit_noise(
+            prediction,
+            sets,
+            self.weighting_,
+            task.sample_weight,
+            false_labels=task.false_labels,
+            relative=self.model_.relative_scale,
+            rule=task.rule,
+        )
 
     def review(
         self, n: int = 20, X: Any = None, S: Any = None, known: Any = None, random_state: object = None

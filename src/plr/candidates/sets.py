@@ -469,7 +469,7 @@ class CandidateSets:
         return cls._made(flat, empty, prior_is, {name: name for name in features}, record, of_lines, origin)
 
     @classmethod
-    def fromlabels(
+    def from_labels(
         cls,
         y: Any,
         *,
@@ -492,10 +492,10 @@ class CandidateSets:
 
         Examples
         --------
-        >>> CandidateSets.fromlabels([1.0, 2.0]).to_lists()
+        >>> CandidateSets.from_labels([1.0, 2.0]).to_lists()
         [[1.0], [2.0]]
         """
-        flat = readlabels(y, empty)
+        flat = read_labels(y, empty)
         return cls._made(
             flat, empty, "share", features, record, lambda: flatten_padded(flat.sizes > 0), origin_of(y)
         )
@@ -864,7 +864,7 @@ def _read_target(S: Any, empty: str) -> CandidateSets:
         array = S if isinstance(S, np.ma.MaskedArray) else np.asarray(S)
         if array.ndim == 1:
             nested = array.dtype == object and _has_rows(array)
-            return CandidateSets.from_lists(array, empty=empty) if nested else CandidateSets.fromlabels(S, empty=empty)
+            return CandidateSets.from_lists(array, empty=empty) if nested else CandidateSets.from_labels(S, empty=empty)
         if array.ndim != 2:
             raise CandidateError(
                 f"A target of shape {array.shape} has {array.ndim} dimensions"
@@ -875,7 +875,7 @@ def _read_target(S: Any, empty: str) -> CandidateSets:
         if array.shape[1] > 1:
             return CandidateSets.from_padded(array, empty=empty)
         _warn_column_vector()
-        return CandidateSets.fromlabels(array[:, 0], empty=empty)
+        return CandidateSets.from_labels(array[:, 0], empty=empty)
     if not is_row(type(S)) or hasattr(S, "toarray"):
         raise CandidateError(
             f"A {type(S).__name__} is no target; give CandidateSets, a list of lists, a list column, a NaN-padded "
@@ -883,7 +883,7 @@ def _read_target(S: Any, empty: str) -> CandidateSets:
             parameter="y",
         )
     S = list(S)
-    return CandidateSets.from_lists(S, empty=empty) if _has_rows(S) else CandidateSets.fromlabels(S, empty=empty)
+    return CandidateSets.from_lists(S, empty=empty) if _has_rows(S) else CandidateSets.from_labels(S, empty=empty)
 
 
 def _has_rows(items: Any) -> bool:
