@@ -25,6 +25,7 @@ from scipy import linalg
 from plr._codes import LAPLACE, STUDENT
 from plr.candidates import CandidateSets
 from plr.noise import NoiseModel
+from plr.weighting.false_labels import fit_false_labels
 from plr.weighting.families import NOISES
 
 __all__ = ["Imputer", "correction_columns"]
@@ -36,6 +37,8 @@ _FIRST, _BETWEEN = 30, 10
 # Rows for each column of the correction, at least: with fewer, its own noise would count.
 _ROWS_PER_COLUMN = 20
 _ROUNDING = 1e-10
+# The share of an estimated density of false labels that is uniform.
+_FLOOR = 0.01
 # Tails that Student's noise may have.
 _DEGREES = np.array([2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 100.0])
 
@@ -82,7 +85,7 @@ class Imputer:
         """Return so many draws of all labels, of shape (n, rows)."""
         rows, unit = self.S.row_index, np.ones(len(self.S)) if self.relative is None else self.relative
         with np.errstate(divide="ignore"):
-            base, missing = np.log(self.probabilities), np.log(self.missing)
+            base, missing = np.log(self.probabilities) + self._false_label_ratio(), np.log(self.missing)
         at_first = self._log_density((self.S.values - self.prediction[rows]) / unit[rows], self.noise.scale, self.noise.weighting.degrees)
         centre, scale, degrees = self.prediction, self.noise.scale, self.noise.weighting.degrees
         labels = np.empty((n, len(self.S)))
@@ -105,6 +108,18 @@ class Imputer:
             centre = self.prediction + correction
             degrees = self._learn_degrees(away - correction / unit, scale, degrees, teaches, random)
         return labels
+
+    def _false_label_ratio(self) -> Floats:
+        """Return log q of each candidate less what it is by the probabilities, where q is estimated.
+
+        The estimate of training is in part uniform, for safety before anything is known. That takes candidates at the
+        ends of the range for false ones too often, and regressions from draws would be too flat.
+        """
+        given = self.noise.weighting.false_labels
+        if not isinstance(given, str) or given != "estimated" or self.trust == 0.0:
+            return np.zeros(len(self.S.values))
+        better = fit_false_labels("estimated", self.S, self.probabilities, self.weight, _FLOOR)
+        return self.trust * (self.noise.false_labels.log(self.S.values) - better.log(self.S.values))
 
     def _choose(self, odds: Floats, missing: Floats, random: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
         """Draw a candidate of each row by its log odds, or none of them."""

@@ -151,7 +151,11 @@ def check_false_labels(given: object) -> Floats | None:
 
 
 def fit_false_labels(
-    given: object, S: CandidateSets, weights: Floats | None = None, sample_weight: Floats | None = None
+    given: object,
+    S: CandidateSets,
+    weights: Floats | None = None,
+    sample_weight: Floats | None = None,
+    floor: float = _FLOOR,
 ) -> FalseLabelDensity:
     """Make the density that a `Posterior` weighting asks for.
 
@@ -162,6 +166,8 @@ def fit_false_labels(
     weights : ndarray, one entry per candidate, optional
         How probable each candidate is to be the true one: a start's weights; the priors where there are none.
     sample_weight : ndarray of shape (n,), optional
+    floor : float
+        The share of an estimate from the candidates that is uniform.
     """
     examples = check_false_labels(given)
     counted = S.values if sample_weight is None else S.values[sample_weight[S.row_index] > 0]
@@ -177,10 +183,12 @@ def fit_false_labels(
         falsehood = falsehood * sample_weight[S.row_index]
     # The candidate of a row with no other says where true labels are, if anything.
     falsehood = np.where(S.sizes[S.row_index] > 1, falsehood, 0.0)
-    return smooth_density(S.values, falsehood, low, high)
+    return smooth_density(S.values, falsehood, low, high, floor)
 
 
-def smooth_density(labels: Floats, weights: Floats, low: float, high: float) -> FalseLabelDensity:
+def smooth_density(
+    labels: Floats, weights: Floats, low: float, high: float, floor: float = _FLOOR
+) -> FalseLabelDensity:
     """Estimate a density from weighted labels, with a floor over the range of labels from ``low`` to ``high``.
 
     A sum of equal Gaussian bumps at quantiles of the labels, as wide as Silverman's rule says, mirrored at both ends of
@@ -217,4 +225,4 @@ def smooth_density(labels: Floats, weights: Floats, low: float, high: float) -> 
         height += np.exp(-0.5 * ((inside[:, None] - centres) / width) ** 2).mean(axis=1)
     height *= np.exp(-0.5 * ((knots - inside) / fall) ** 2)
     height /= float(np.trapezoid(height, knots))
-    return SmoothDensity(low, high, knots, np.log((1.0 - _FLOOR) * height + _FLOOR / span))
+    return SmoothDensity(low, high, knots, np.log((1.0 - floor) * height + floor / span))
