@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
@@ -66,6 +67,7 @@ __all__ = ["Identification", "PartialLabelRegressor"]
 
 Floats = NDArray[np.float64]
 
+_PARTS = ("learner", "weighting", "loss")
 _PRIOR_NAMES = ("auto", "given", "learned")
 
 # What scikit-learn's checks of X leave on an estimator, and ours.
@@ -157,6 +159,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     n_iter_ : int
         Rounds or epochs done.
     n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Each column's share in how much splits of trees lowered the loss, where the model has trees: with boosting, the
+        committee (its trees' alone), and `Refit` of regressors that have it.
     columns_ : Columns
         How categories became numbers; only where X is a frame with columns that are not numbers.
 
@@ -399,6 +404,21 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if diagnosis is not None and diagnosis.caution:
             category = DependentLabelsWarning if diagnosis.dependent else AmbiguousDataWarning
             warnings.warn(diagnosis.caution, category, stacklevel=3)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Each column's share in how much splits of trees lowered the loss, one in all.
+
+        There is none where the model has no trees: for every model there is scikit-learn's ``permutation_importance``.
+        """
+        self._check_fitted()
+        found = self.model_.importance
+        if found is None:
+            raise AttributeError(
+                f"A {type(self.learner_).__name__} without trees has no feature_importances_; "
+                "sklearn.inspection.permutation_importance takes any model."
+            )
+        return found
 
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row.
@@ -803,6 +823,16 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if state.get("_identified") is not None:
             state["_identified"] = replace(state["_identified"], sets=None)
         return state
+
+    def _sk_visual_block_(self) -> Any:
+        """Return the parts for scikit-learn's diagram, names resolved."""
+        # Its class is private, and has moved; every pipeline makes one.
+        block = type(Pipeline([("part", "passthrough")])._sk_visual_block_())
+        found = self._resolve()
+        if hasattr(self, "model_"):
+            found = self.learner_, self.weighting_, self.loss_
+        names = [f"{name}: {type(part).__name__}" for name, part in zip(_PARTS, found, strict=True)]
+        return block("parallel", list(found), names=names, name_details=[str(part) for part in found])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
