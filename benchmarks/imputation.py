@@ -82,10 +82,11 @@ JOINS = {
         "3 false labels of other rows; the label depends on a feature by a sine; boosting",
         curved=True,
         learner=lambda: Boosting(trees=150),
+        share=0.5,
     ),
     "noisy": Join("4 false labels of other rows, noise 1: half the variance of the label", false_labels=4, noise=1.0),
     "default": Join(
-        "as the first; the default with effort low", share=0.2, rows=200, learner=lambda: Committee(effort="low")
+        "as the first; the default with effort low", share=0.1, rows=200, learner=lambda: Committee(effort="low")
     ),
 }
 

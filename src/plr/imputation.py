@@ -37,8 +37,6 @@ _FIRST, _BETWEEN = 30, 10
 # Rows for each column of the correction, at least: with fewer, its own noise would count.
 _ROWS_PER_COLUMN = 20
 _ROUNDING = 1e-10
-# The share of an estimated density of false labels that is uniform.
-_FLOOR = 0.01
 # Tails that Student's noise may have.
 _DEGREES = np.array([2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 100.0])
 
@@ -118,7 +116,7 @@ class Imputer:
         given = self.noise.weighting.false_labels
         if not isinstance(given, str) or given != "estimated" or self.trust == 0.0:
             return np.zeros(len(self.S.values))
-        better = fit_false_labels("estimated", self.S, self.probabilities, self.weight, _FLOOR)
+        better = fit_false_labels("estimated", self.S, self.probabilities, self.weight, sharp=True)
         return self.trust * (self.noise.false_labels.log(self.S.values) - better.log(self.S.values))
 
     def _choose(self, odds: Floats, missing: Floats, random: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
