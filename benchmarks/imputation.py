@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from record import write_record
 from scipy import stats
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import PlrWarning
 from plr.learners import Boosting, Committee
 from plr.weighting import Posterior
+from record import write_record
 
 Floats = NDArray[np.float64]
 
@@ -178,9 +178,9 @@ def to_markdown(results: dict[str, dict[str, Any]], repetitions: int) -> str:
     lines = [
         "# Multiple imputation: coverage of pooled 95 % intervals",
         "",
-        "Made by `python benchmarks/imputation.py --out results/imputation`; what is done is at the head of that file, and "
-        f"circumstances are in `imputation.json`. {repetitions} repetitions, seeds from 0; coverage, and the mean width of "
-        "the intervals and mean estimate behind it.",
+        "Made by `python benchmarks/imputation.py --out results/imputation`, at whose head it says what is done; the "
+        f"circumstances are in `imputation.json`. {repetitions} repetitions, seeds from 0. Each cell has the coverage and, "
+        "in brackets, the mean width of the intervals and the mean estimate.",
         "",
         "| join | true coefficient | " + " | ".join(METHODS) + " |",
         "|---|---|" + "---|" * len(METHODS),
@@ -212,7 +212,9 @@ def main() -> None:
             sys.stderr.write(f"\r{name}: {seed + 1}")
         sys.stderr.write("\n")
         results[name] = {"what": join.what, "repetitions": len(answers), "methods": summarise(answers)}
-        print(name, {method: round(each["coverage"], 3) for method, each in results[name]["methods"].items()}, flush=True)
+        print(
+            name, {method: round(each["coverage"], 3) for method, each in results[name]["methods"].items()}, flush=True
+        )
     files = {"imputation.md": to_markdown(results, arguments.repetitions).encode()}
     record = {"draws": DRAWS, "repetitions": arguments.repetitions, "joins": results}
     for path in write_record(arguments.out, "imputation", record, files=files):

@@ -90,7 +90,11 @@ TEXTS = ["1|2", "2", "0.5|3"]
 def test_one_line_a_candidate_whatever_came_in(model, S, kind, keys):
     long = model.identify(pd.DataFrame({"x": [0.3, 0.6, 0.9]}).to_numpy(), S).to_frame(long=True)
     assert isinstance(long, kind)
-    rows = long.index.tolist() if kind is pd.DataFrame else list(long["row"].to_pylist() if kind is pa.Table else long["row"])
+    rows = (
+        long.index.tolist()
+        if kind is pd.DataFrame
+        else list(long["row"].to_pylist() if kind is pa.Table else long["row"])
+    )
     assert rows == keys
     assert np.asarray(long["value"]).tolist() == [1.0, 2.0, 2.0, 0.5, 3.0]
     assert np.asarray(long["position"]).tolist() == [0, 1, 0, 0, 1]

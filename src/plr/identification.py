@@ -94,7 +94,8 @@ class Identification:
         >>> import numpy as np, pandas as pd
         >>> from plr import PartialLabelRegressor
         >>> x, rng = np.linspace(0, 1, 100), np.random.default_rng(0)
-        >>> readings = pd.DataFrame({"first": 3 * x, "second": rng.uniform(0, 3, 100)}, index=[f"r{i}" for i in range(100)])
+        >>> readings = pd.DataFrame({"first": 3 * x, "second": rng.uniform(0, 3, 100)})
+        >>> readings.index = [f"r{row}" for row in range(100)]
         >>> model = PartialLabelRegressor(learner="linear").fit(x[:, None], readings)
         >>> found = model.identify(x[:2, None], readings[:2])
         >>> found.to_frame().columns.tolist()

@@ -84,7 +84,9 @@ class Imputer:
         rows, unit = self.S.row_index, np.ones(len(self.S)) if self.relative is None else self.relative
         with np.errstate(divide="ignore"):
             base, missing = np.log(self.probabilities) + self._false_label_ratio(), np.log(self.missing)
-        at_first = self._log_density((self.S.values - self.prediction[rows]) / unit[rows], self.noise.scale, self.noise.weighting.degrees)
+        at_first = self._log_density(
+            (self.S.values - self.prediction[rows]) / unit[rows], self.noise.scale, self.noise.weighting.degrees
+        )
         centre, scale, degrees = self.prediction, self.noise.scale, self.noise.weighting.degrees
         labels = np.empty((n, len(self.S)))
         for sweep in range(_FIRST + n * _BETWEEN if self.trust > 0.0 else n):

@@ -168,7 +168,19 @@ def test_all_candidates_and_the_most_doubtful(run, folder, model):
 def test_all_candidates_of_cells_with_several(run, folder):
     table = "x,note,y\n" + "".join(f"{x},n{x},{x}|{x * 7 % 11}\n" for x in range(1, 25)) + "30,none,\n"
     (folder / "cells.csv").write_text(table)
-    run("fit", "cells.csv", "--target", "y", "--learner", "linear", "--ignore", "note", "-o", "cells.plr", "--drop-empty")
+    run(
+        "fit",
+        "cells.csv",
+        "--target",
+        "y",
+        "--learner",
+        "linear",
+        "--ignore",
+        "note",
+        "-o",
+        "cells.plr",
+        "--drop-empty",
+    )
     run("identify", "cells.plr", "cells.csv", "--all", "-o", "every.csv")
     every = read_table(folder / "every.csv")
     assert every.column_names == ["x", "note", "y", "row", "value", "probability", "index", "chosen"]

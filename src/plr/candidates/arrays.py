@@ -70,7 +70,7 @@ _PADDED_EXCESS = 10
 class Flat(NamedTuple):
     """Candidates of all rows one after the other, as read: not yet checked, and the prior not yet normalised.
 
-    ``order`` is which line of a table each candidate came from, where they were reordered, and ``keys`` are the row ids.
+    ``order`` is which line of a table each candidate came from, where they were reordered; ``keys`` are the row ids.
     """
 
     values: Floats

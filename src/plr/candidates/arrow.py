@@ -16,7 +16,16 @@ from plr.errors import CandidateError, ParameterError, PlrError, PriorError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_arrow", "check_buffers", "is_frame", "is_list_column", "is_text_column", "parse_cells", "read_column", "read_texts"]
+__all__ = [
+    "as_arrow",
+    "check_buffers",
+    "is_frame",
+    "is_list_column",
+    "is_text_column",
+    "parse_cells",
+    "read_column",
+    "read_texts",
+]
 
 
 # What numbers are written with, and what brackets and priors are.
@@ -116,7 +125,7 @@ def as_arrow(column: Any) -> Any:
 def is_text_column(column: Any) -> bool:
     """Whether this is a column of texts, some of which hold several values; plain numbers may be among them.
 
-    >>> is_text_column(["1|2", "3"]), is_text_column(["1|2", 3.0]), is_text_column(["1", "2"]), is_text_column([1.0, 2.0])
+    >>> is_text_column(["1|2", "3"]), is_text_column(["1|2", 3.0]), is_text_column(["1", "2"]), is_text_column([1.0])
     (True, True, False, False)
     """
     values = np.asarray(column, dtype=object) if not isinstance(column, list | tuple) else column
@@ -212,7 +221,7 @@ def _as_text(cell: Any, row: int) -> str | None:
     if is_number(type(cell)) and not isinstance(cell, bool | np.bool_):
         return repr(float(cell))
     raise CandidateError(
-        f"Row {row} holds {cell!r} of type {type(cell).__name__}; from_text reads texts such as 12.5|13.1, and numbers.",
+        f"Row {row} holds {cell!r} of type {type(cell).__name__}; from_text takes texts such as 12.5|13.1 and numbers.",
         row=row,
         value=cell,
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-import numpy as np
-
 __all__ = ["SHOWN_ROWS", "as_html", "listed_candidates"]
 
 SHOWN_ROWS = 8

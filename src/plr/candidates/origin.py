@@ -146,6 +146,7 @@ def frame_of(columns: dict[str, NDArray[Any]], origin: Origin | None, rows: Any,
     """
     import pyarrow as pa
 
+    keys: Any
     kind, keys, name = ("arrow", None, _ROW) if origin is None else (origin.kind, origin.keys, origin.name)
     name = _ROW if name in columns else name
     # A column of a pandas frame may be called anything, but ids have one name and need one column.
@@ -167,7 +168,9 @@ def frame_of(columns: dict[str, NDArray[Any]], origin: Origin | None, rows: Any,
         index = keys.take(rows)
     elif origin is not None and lines is not None and origin.line_keys is not None:
         index = origin.line_keys.take(lines)
-    data = {name: _cells(column).to_pandas() if _is_text(column) else np.asarray(column) for name, column in columns.items()}
+    data = {
+        name: _cells(column).to_pandas() if _is_text(column) else np.asarray(column) for name, column in columns.items()
+    }
     frame = pd.DataFrame(data)
     if index is not None:
         frame.index = index

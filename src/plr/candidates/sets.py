@@ -380,9 +380,7 @@ class CandidateSets:
         [[1.0, 2.0], [3.0]]
         """
         flat = read_with_prior(read_column, column, prior)
-        return cls._made(
-            flat, empty, prior_is, features, record, lambda: flatten_lists(flat.sizes), origin_of(column)
-        )
+        return cls._made(flat, empty, prior_is, features, record, lambda: flatten_lists(flat.sizes), origin_of(column))
 
     @classmethod
     def from_text(
@@ -496,9 +494,7 @@ class CandidateSets:
         [[1.0], [2.0]]
         """
         flat = read_labels(y, empty)
-        return cls._made(
-            flat, empty, "share", features, record, lambda: flatten_padded(flat.sizes > 0), origin_of(y)
-        )
+        return cls._made(flat, empty, "share", features, record, lambda: flatten_padded(flat.sizes > 0), origin_of(y))
 
     @classmethod
     def concatenate(cls, parts: Iterable[CandidateSets]) -> CandidateSets:
@@ -663,7 +659,9 @@ class CandidateSets:
     def _repr_html_(self) -> str:
         """Return the first rows as a table, for notebooks."""
         first = range(min(len(self), SHOWN_ROWS))
-        shares = [None if self.prior is None else self.prior[self.offsets[row] : self.offsets[row + 1]] for row in first]
+        shares = [
+            None if self.prior is None else self.prior[self.offsets[row] : self.offsets[row + 1]] for row in first
+        ]
         candidates = [listed_candidates(self[row], share) for row, share in zip(first, shares, strict=True)]
         column = "candidates" if self.prior is None else "candidates (prior)"
         return as_html(repr(self), self.labels(first), {column: candidates}, len(self))
@@ -713,7 +711,9 @@ class CandidateSets:
         slots = tidy_slots(self.row_positions[leaders], offsets)
         known = self._known(leaders)
         origin = None if self.origin is None else self.origin.take(slice(None), leaders)
-        return self._of_checked(self.values[leaders], offsets, prior[leaders], slots, None, self.missing, *known, origin)
+        return self._of_checked(
+            self.values[leaders], offsets, prior[leaders], slots, None, self.missing, *known, origin
+        )
 
     def named_like(self, X: Any) -> CandidateSets:
         """Return the same sets, whose rows are called what those of X are, where nothing is known of their own names.

@@ -59,8 +59,8 @@ def identify_command(
 
     Adds the columns value, probability and index (counted from 0), and source, the column it came from, where each
     candidate has a column of its own. Rows without a candidate get no answer. Of a table with one line per candidate,
-    the line of the likeliest candidate is written for each row, and with --all every line. Of other tables --all repeats
-    each row for each of its candidates.
+    the line of the likeliest candidate is written for each row, and with --all every line; of other tables --all
+    writes each row once for each of its candidates.
 
     Example: plr identify model.plr readings.csv --doubtful 20
     """

@@ -221,7 +221,7 @@ class Encoding:
         """
         owners = [*self.numeric, *self.marked]
         owners += [column for column, codes in self.categories.items() for _ in codes]
-        return np.bincount(owners, shares, minlength=self.columns)
+        return np.asarray(np.bincount(owners, shares, minlength=self.columns), dtype=np.float64)
 
     def apply(self, X: Floats) -> Floats:
         """Encode and scale."""

@@ -71,7 +71,9 @@ def exploded_fields(target: Sequence[str]) -> list[pa.Field]:
     return [pa.field("row", pa.int64()), *identification_fields(target), pa.field("chosen", pa.bool_())]
 
 
-def exploded_columns(found: Identification, sets: CandidateSets, target: Sequence[str], rows: int) -> dict[str, pa.Array]:
+def exploded_columns(
+    found: Identification, sets: CandidateSets, target: Sequence[str], rows: int
+) -> dict[str, pa.Array]:
     """Return these columns; rows without a candidate have one line, with empty cells."""
     kept, sizes = np.arange(rows) if sets.kept is None else sets.kept, np.zeros(rows, dtype=np.int64)
     sizes[kept] = sets.sizes
@@ -82,7 +84,12 @@ def exploded_columns(found: Identification, sets: CandidateSets, target: Sequenc
     chosen = np.zeros(len(sets.values), dtype=bool)
     chosen[sets.offsets[:-1] + found.index] = True
     index = sets.row_positions if len(target) > 1 else np.arange(len(chosen)) - sets.offsets[sets.row_index]
-    columns: dict[str, Any] = {"value": sets.values, "probability": found.probabilities, "index": index, "chosen": chosen}
+    columns: dict[str, Any] = {
+        "value": sets.values,
+        "probability": found.probabilities,
+        "index": index,
+        "chosen": chosen,
+    }
     if len(target) > 1:
         columns["source"] = np.array(target, dtype=object)[index]
     fields = exploded_fields(target)[1:]

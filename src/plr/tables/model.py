@@ -34,9 +34,9 @@ from plr.tables.identification_columns import (
     MostDoubtful,
     candidate_columns,
     candidate_fields,
+    count_doubt,
     exploded_columns,
     exploded_fields,
-    count_doubt,
     identification_columns,
     identification_fields,
 )
@@ -947,8 +947,8 @@ class _Identifying:
         self.source = model.one_line_per_row(source, columns, front=front)
         if all_candidates and self.source.in_batches:
             raise ParameterError(
-                f"{{parameter}} writes one line for each candidate, and {self.source} is read in batches, of which each "
-                f"row has one; leave it out, or give a file.",
+                f"{{parameter}} writes one line for each candidate, and of {self.source}, which is read in batches, one "
+                f"line for each row is written; leave it out, or give a file.",
                 parameter="all_candidates",
             )
         self.reader = RowReader(model, self.source, columns.names)

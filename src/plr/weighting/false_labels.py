@@ -188,9 +188,7 @@ def fit_false_labels(
     return smooth_density(S.values, falsehood, low, high, sharp)
 
 
-def smooth_density(
-    labels: Floats, weights: Floats, low: float, high: float, sharp: bool = False
-) -> FalseLabelDensity:
+def smooth_density(labels: Floats, weights: Floats, low: float, high: float, sharp: bool = False) -> FalseLabelDensity:
     """Estimate a density from weighted labels, with a floor over the range of labels from ``low`` to ``high``.
 
     A sum of equal Gaussian bumps at quantiles of the labels, as wide as Silverman's rule says, mirrored at both ends of

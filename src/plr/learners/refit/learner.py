@@ -70,8 +70,8 @@ class FittedRefit(Fitted):
     @property
     def importance(self) -> Floats | None:  # type: ignore[override]
         """The mean of what the regressors say; None where they do not say."""
-        found = [model.importance for model in self.models]
-        return None if any(shares is None for shares in found) else np.asarray(np.mean(found, axis=0))
+        found = [shares for model in self.models if (shares := model.importance) is not None]
+        return np.asarray(np.mean(found, axis=0)) if len(found) == len(self.models) else None
 
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row."""
