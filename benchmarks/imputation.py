@@ -179,8 +179,8 @@ def to_markdown(results: dict[str, dict[str, Any]], repetitions: int) -> str:
         "# Multiple imputation: coverage of pooled 95 % intervals",
         "",
         "Made by `python benchmarks/imputation.py --out results/imputation`, at whose head it says what is done; the "
-        f"circumstances are in `imputation.json`. {repetitions} repetitions, seeds from 0. Each cell has the coverage and, "
-        "in brackets, the mean width of the intervals and the mean estimate.",
+        f"circumstances are in `imputation.json`. {repetitions} repetitions, seeds from 0. Each cell has the coverage "
+        "and, in brackets, the mean width of the intervals and the mean estimate.",
         "",
         "| join | true coefficient | " + " | ".join(METHODS) + " |",
         "|---|---|" + "---|" * len(METHODS),

@@ -50,7 +50,7 @@ def _line(tag: str, cells: Iterable[str]) -> str:
 def listed_candidates(values: Iterable[float], shares: Iterable[float] | None) -> str:
     """Return candidates in words, with a share behind each; of many the first ones.
 
-    >>> listed_candidates(np.array([12.5, 13.1]), np.array([0.75, 0.25])), listed_candidates(range(9), None)
+    >>> listed_candidates([12.5, 13.1], [0.75, 0.25]), listed_candidates(range(9), None)
     ('12.5 (0.75), 13.1 (0.25)', '0, 1, 2, 3, 4, 5, … 3 more')
     """
     texts = [f"{value:.6g}" for value in values]

@@ -947,8 +947,8 @@ class _Identifying:
         self.source = model.one_line_per_row(source, columns, front=front)
         if all_candidates and self.source.in_batches:
             raise ParameterError(
-                f"{{parameter}} writes one line for each candidate, and of {self.source}, which is read in batches, one "
-                f"line for each row is written; leave it out, or give a file.",
+                f"{{parameter}} writes one line for each candidate, and of {self.source}, which is read in batches, "
+                f"one line for each row is written; leave it out, or give a file.",
                 parameter="all_candidates",
             )
         self.reader = RowReader(model, self.source, columns.names)
