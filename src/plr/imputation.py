@@ -37,6 +37,8 @@ _FIRST, _BETWEEN = 30, 10
 # Rows for each column of the correction, at least: with fewer, its own noise would count.
 _ROWS_PER_COLUMN = 20
 _ROUNDING = 1e-10
+# Distances in units of the noise scale, at most: squares of larger ones would overflow.
+_FARTHEST = 1e100
 # Tails that Student's noise may have.
 _DEGREES = np.array([2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 100.0])
 
@@ -190,7 +192,7 @@ class Imputer:
 
     def _log_density(self, away: Floats, scale: float, degrees: float) -> Floats:
         """Return the log density of the noise."""
-        family, ratio = NOISES[self.noise.weighting.noise], away / scale
+        family, ratio = NOISES[self.noise.weighting.noise], np.clip(away / scale, -_FARTHEST, _FARTHEST)
         if family.code == STUDENT:
             found = -0.5 * (degrees + 1.0) * np.log1p(ratio**2 / degrees)
         else:
