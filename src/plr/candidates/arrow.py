@@ -182,7 +182,9 @@ def read_texts(cells: Any, separator: str, may_lack_prior: bool) -> Flat:
             parameter="separator",
             value=separator,
         )
-    texts = pa.array([_as_text(cell, row) for row, cell in enumerate(cells)], pa.string())
+    # Entries of Arrow's columns are objects of its own.
+    entries = as_arrow(cells).to_pylist() if isinstance(cells, pa.Array | pa.ChunkedArray) else cells
+    texts = pa.array([_as_text(cell, row) for row, cell in enumerate(entries)], pa.string())
     parts = _split(texts, separator, blanks=True)
     sizes = np.asarray(pc.fill_null(pc.list_value_length(parts), 0)).astype(np.int64)
     flat = parts.flatten()
