@@ -227,6 +227,17 @@ def _speed(name: str) -> Any:
     return json.loads((RESULTS / "speed" / name).read_text(encoding="utf-8"))
 
 
+def imputation() -> str:
+    """Return how often pooled intervals held the true coefficient, one line for each kind of made-up join."""
+    found = json.loads((RESULTS / "imputation/imputation.json").read_text(encoding="utf-8"))["joins"].values()
+    methods = ["true labels", "best match", "independent draws", "impute"]
+    rows = (
+        [join["what"], str(join["repetitions"]), *(f"{join['methods'][name]['coverage']:.2f}" for name in methods)]
+        for join in found
+    )
+    return _table(["made-up join", "repetitions", *methods], rows)
+
+
 QUOTES: dict[str, Callable[..., str]] = {
     quote.__name__: quote
     for quote in (
@@ -240,6 +251,7 @@ QUOTES: dict[str, Callable[..., str]] = {
         gpu,
         gpu_seconds,
         grid_minutes,
+        imputation,
         interval_coverage,
         learners,
         machine,

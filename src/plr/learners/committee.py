@@ -132,6 +132,12 @@ class FittedCommittee(Fitted):
         """How often each candidate of the training rows was drawn as the true one, each time from other rows."""
         return self.process.out_of_fold_weights
 
+    @property
+    def importance(self) -> Floats | None:  # type: ignore[override]
+        """Each column's importance for the trees; None where there are none."""
+        found = None if self.trees is None else self.trees.importance
+        return None if found is None else self.encoding.sum_by_column(found)
+
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
         rows = self.process.encoding.apply(X)
