@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
 
 from plr._fields import BY_ROW, require
 from plr._parameters import check_choice, check_integer
@@ -71,8 +72,8 @@ class _Effort:
 
 EFFORTS = {
     "low": _Effort(0.34, 0.5, 2, 1, 1),
-    "normal": _Effort(1.0, 1.0, 4, 3, 1),
-    "high": _Effort(3.0, 1.5, 8, 6, 3),
+    "normal": _Effort(1.0, 1.0, 4, 3, 3),
+    "high": _Effort(3.0, 1.5, 8, 6, 6),
 }
 """What each level of effort stands for."""
 
@@ -235,10 +236,15 @@ class Committee(Learner):
             # With few rows a row's candidates have much say in which candidates of others are believed.
             return FittedCommittee(process, None, 1.0, process.report, smooth, smooth)
         told = self._encoded(task, process)
-        fitted = [
-            self._fit_fold_trees(effort, told, own.weights, train, fold)
+        running = Parallel(n_jobs=task.n_jobs, prefer="threads", return_as="generator")(
+            delayed(self._fit_fold_trees)(effort, told, own.weights, train, fold)
             for fold, ((train, _), own) in enumerate(zip(folds, draws, strict=True))
-        ]
+        )
+        fitted: list[FittedRefit] = []
+        for trees in running:
+            fitted.append(trees)
+            if task.callback is not None:
+                task.callback(len(fitted), len(folds), float(trees.report.loss[-1]))
         stepped = process.target.undo(
             average_folds(folds, [trees.predict(told.X[test]) for trees, test in zip(fitted, tests, strict=True)], rows)
         )
@@ -256,7 +262,7 @@ class Committee(Learner):
     def _fit_fold_trees(self, effort: _Effort, task: Task, weights: Floats, train: Rows, fold: int) -> FittedRefit:
         """Fit trees to some rows, under weights that know nothing of the others."""
         part = replace(task, S=trusted(task.S, weights, _TRUST), start=weights)
-        part = replace(take_rows(part, train), seed=(task.seed + fold + 1) % 2**31)
+        part = replace(take_rows(part, train), seed=(task.seed + fold + 1) % 2**31, n_jobs=1, callback=None)
         return Refit(
             boosted_trees(task.X.shape[1]), cv=_INNER_FOLDS, max_rounds=effort.inner_refits, scale_target=False
         ).fit(part)
@@ -287,11 +293,8 @@ class Committee(Learner):
     def effort_of_folds(self, model: Fitted) -> str | None:
         """Return the effort of the models that intervals are calibrated on; None where it is that of the model."""
         assert isinstance(model, FittedCommittee)
-        if (
-            model.held_out is not None
-            or model.trees is None
-            or (not model.process.drawn and (model.process.weights == 1).all())
-        ):
+        plain = not model.process.drawn and (model.process.weights == 1).all()
+        if model.trees is None or model.process.drawn or plain:
             # These come from the fit itself; on plain labels, its out-of-fold predictions will do.
             return None
         lower = _LOWER[self.effort]

@@ -257,9 +257,9 @@ class ChainFold:
     coefficients : ndarray
         Of a function of the chain's features.
     weights : ndarray, one entry per candidate
-        How often each was drawn: in the rows that say it, as the chain's; in the others, from their predictions.
+        How often each was drawn; in the rows that say it each time from what the other ones say.
     prediction : ndarray of shape (n,)
-        For all rows; without a row itself where it is one of those that say it.
+        The function's values.
     """
 
     coefficients: Floats
@@ -324,10 +324,8 @@ class _Systems:
 
     def system(self, number: int) -> _System:
         """Return the system of all rows, which is number 0, or of a fold's."""
+        factor: NDArray[Any] = self._factor(number).astype(self.dtype, copy=False)
         members = self._members[number]
-        precision = self._blocks[members].sum(axis=0)
-        precision[np.diag_indices(len(precision))] += self.kernel.noise
-        factor: NDArray[Any] = cholesky(precision).astype(self.dtype, copy=False)
         if members.all():
             solved = linalg.cho_solve((factor, True), self.features.T, check_finite=False).T
             gain = np.ascontiguousarray(solved * self._weight)
@@ -338,6 +336,18 @@ class _Systems:
             gain[rows] = solved * self._weight[rows]
         leverage = np.minimum(np.einsum("ij,ij->i", self.features, gain).astype(np.float64), _HIGHEST_LEVERAGE)
         return _System(self.root, self.features, gain, leverage)
+
+    def coefficients(self, number: int, labels: Floats) -> Floats:
+        """Return the coefficients of a system for labels of all rows, without setting it up."""
+        rows = self._members[number][self._kinds]
+        weighted: NDArray[Any] = np.where(rows, self.problem.weight * labels, 0.0).astype(self.dtype)
+        found: Floats = linalg.cho_solve((self._factor(number), True), weighted @ self.features)
+        return found
+
+    def _factor(self, number: int) -> Floats:
+        precision = self._blocks[self._members[number]].sum(axis=0)
+        precision[np.diag_indices(len(precision))] += self.kernel.noise
+        return cholesky(precision)
 
 
 def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) -> tuple[Chain, tuple[ChainFold, ...]]:
@@ -360,21 +370,22 @@ def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) ->
         kernel, labels, weights, noise, evidence = _Sampler(problem, plan, places, random).run(kernel)
     else:
         kernel, labels, weights, noise, evidence = _fit_rule(problem, plan, places, rule, kernel, random)
-    found = []
-    for system, own_labels, own_weights in zip(_Systems(kernel, places, problem), labels, weights, strict=False):
-        found.append(ChainFold(system.coefficients(own_labels), own_weights, system.leave_one_out(own_labels)))
-        root = system.root
-    whole, *folds = found
+    systems = _Systems(kernel, places, problem)
+    system = systems.system(0)
     chain = Chain(
         kernel,
         places,
-        root,
-        whole.coefficients,
-        whole.weights,
-        whole.prediction,
+        system.root,
+        system.coefficients(labels[0]),
+        weights[0],
+        system.leave_one_out(labels[0]),
         np.sqrt(np.array(noise)),
         np.array(evidence),
     )
+    folds = []
+    for number in range(1, len(labels)):
+        coefficients = systems.coefficients(number, labels[number])
+        folds.append(ChainFold(coefficients, weights[number], systems.features @ coefficients))
     return chain, tuple(folds)
 
 
@@ -400,11 +411,9 @@ def _fit_rule(
 class _Labels:
     """Labels as they are drawn from what some of the rows say, or all."""
 
-    def __init__(
-        self, S: CandidateSets, first: Floats, seen: Mask | None, draws: int, random: np.random.Generator
-    ) -> None:
+    def __init__(self, S: CandidateSets, first: Floats, seen: Mask | None, random: np.random.Generator) -> None:
         self.seen = seen
-        self.draws = np.stack([S.values[draw_candidates(S, first, random)] for _ in range(draws)], axis=1)
+        self.draws = np.stack([S.values[draw_candidates(S, first, random)] for _ in range(_DRAWS)], axis=1)
         self.labels = np.ascontiguousarray(self.draws[:, 0])
         self.order = np.arange(len(S))
         self.generator = random.integers(0, 2**63, 1).astype(np.uint64)
@@ -423,11 +432,14 @@ class _Sampler:
             first = start**_SHARPENING
             first = first / row_sums(first, S)[S.row_index]
         self.confidence = None if start is None else np.maximum.reduceat(first, S.offsets[:-1])
-        parts = (None, *problem.folds)
-        self.parts = [_Labels(S, first, seen, -(-_DRAWS // len(parts)), random) for seen in parts]
+        self.parts = [_Labels(S, first, seen, random) for seen in (None, *problem.folds)]
 
     def run(self, kernel: Kernel) -> Found:
-        """Learn the kernel and draw the labels in turn; what the last third of the rounds say is averaged."""
+        """Learn the kernel and draw the labels in turn; what the last third of the rounds say is averaged.
+
+        The kernel is learned from what is drawn with all rows in sight. It is a few numbers, and what they tell about
+        the candidates of a fold has not shown in errors: those of held-out rows are as large as those of new ones.
+        """
         problem, S, plan = self.problem, self.problem.S, self.plan
         places = self.places[: plan.features]
         first_kept = 2 * plan.rounds // 3
@@ -441,7 +453,7 @@ class _Sampler:
                 worth = self.confidence * self.random.uniform(0.8, 1.0, len(S))
                 chosen = np.sort(np.argsort(-worth, kind="stable")[: plan.kernel_rows])
             steps = plan.steps if done else 2 * plan.steps
-            draws = np.concatenate([part.draws[chosen] for part in self.parts], axis=1)
+            draws = self.parts[0].draws[chosen]
             kernel = kernel.learned(problem.X[chosen], draws, problem.weight[chosen], steps)
             systems = _Systems(kernel, places, problem, np.float32)
             scores = []
