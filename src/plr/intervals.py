@@ -14,8 +14,12 @@ Notes
 Out-of-fold predictions that a learner made on the way (`Fitted.out_of_fold`) are no good for intervals: a row's
 candidates have had a say in which candidates of other rows are believed, the predictions lean towards them, and
 intervals come out too narrow whatever the estimator (coverage of about 0.82 where 0.9 was asked for, 0.88 with the true
-labels of the same rows). So calibration fits everything again without each fold, the start included: a committee with
-the next lower effort where it has trees, and always with trees where the model has them. A standard error of what not
+labels of the same rows). So calibration goes by the whole procedure without each fold. The committee does that within
+its own fit (`Fitted.held_out`): draws and trees of a fold know nothing of its candidates, the start and the kernel they
+begin with do. That has not shown: at 32 cases of four of the paper's data sets (splits 80 and 81, 4 and 16 false
+labels), held-out predictions were 1.08 times as far off as those of new rows, and the distance that holds 90 % of their
+true labels held 90.4 % of the new ones'. For other learners everything is fitted again, the start included; for a
+committee under another weighting, with the next lower effort. A standard error of what not
 knowing the labels adds is taken off the estimated coverage: without it, small data with many candidates fall short by
 one or two points.
 

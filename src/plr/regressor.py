@@ -607,7 +607,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
         """Return an interval around each prediction that holds the true label as often as asked.
 
-        The first call calibrates (see `calibrate`), which takes about as long as the fit did; later ones only predict.
+        The first call calibrates (see `calibrate`), which takes about as long as the fit did, and next to no time where
+        the model is the default; later ones only predict.
 
         Parameters
         ----------
@@ -633,8 +634,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         ``coverage``, as the farthest candidate is mostly false. ``sharp`` errs on the side of caution by a standard
         error of what not knowing the true labels adds, and covers about ``coverage``.
 
-        The models fitted without a fold are those of a lower ``effort`` where the model is a committee with trees (see
-        `calibrate`), so that distances are those of a model that is no better than this one.
+        The models fitted without a fold are no better than this one: they know fewer rows, and a committee predicts by
+        the mean of them and of what it fits to all rows.
 
         With one candidate in every set both are ordinary cross-conformal prediction.
         """
@@ -645,10 +646,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def calibrate(self) -> Calibration:
         """Learn how far true labels are from predictions, on the candidate sets of the training rows alone.
 
-        For each fold of ``cv`` everything is fitted again without it: a committee that has trees with the next lower
-        effort, and everything else as it was. On plain labels, out-of-fold predictions that the learner made on the way
-        will do. What was learned is kept in ``calibration_``; call this before a model is pickled that is to give
-        intervals later.
+        The committee has fitted everything without each fold of ``cv`` on the way; for other learners, and where false
+        candidates depend on the features, that is done now. On plain labels, any learner's out-of-fold predictions will
+        do. What was learned is kept in ``calibration_``; call this before a model is pickled that is to give intervals
+        later.
 
         Returns
         -------
@@ -658,10 +659,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if self.calibration_ is None:
             task, S = self._training_rows("Call calibrate() before pickling, or fit again.")
             prediction, relative = self.model_.held_out, self.model_.relative_scale
-            if self._belief is not None:
-                # What is believed of other rows has come about with the row's candidates in sight.
-                prediction = None
-            elif prediction is None and S.values.size == len(S) and not task.rule.may_miss:
+            if prediction is None and S.values.size == len(S) and not task.rule.may_miss:
                 prediction = self.model_.out_of_fold
             if prediction is None:
                 fresh = replace(task, S=S, start=None, log_q=None, false_labels=None)

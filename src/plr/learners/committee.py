@@ -8,11 +8,17 @@ In order:
    for it. For a linear smoother that costs two loops over the features a row, so hundreds of sweeps take seconds.
    Kernel and noise are learned between sweeps, and the noise narrows by itself. Chains are independent; one that has
    settled on a function which fits by chance disagrees with the start and is left out.
-3. `Refit` fits boosted trees out of fold for a few rounds, from the weights of step 2 and with their square root as
-   prior.
-4. The prediction is the mean of both. On plain labels its shares are chosen by out-of-fold error. Below 50 rows there
+3. Each chain of step 2 also draws without some of the folds, by the same kernel, so that each fold is left out at least
+   once. That costs little more than the draws themselves.
+4. `Refit` fits boosted trees without each fold, from the weights that were drawn without it and with their square root
+   as prior, after a round or more within the other folds.
+5. The prediction is the mean of both: of all functions of step 2 and 3, and of the trees of all folds. Predictions of
+   the rows of each fold by what was fitted without it (`Fitted.held_out`) say how the two are to be mixed, how wide
+   the noise is and how wide intervals must be. On plain labels its shares are chosen by out-of-fold error. Below 50 rows there
    are no trees: from 5 to 60 rows, on splits 80 to 82 and three made-up functions, no share of theirs changed the mean
    R² by more than chance would.
+
+Where labels are not drawn (plain labels, other weightings) steps 3 and 4 are trees out of fold, and a few to all rows.
 
 What was tried instead, what each part adds and what did not work is in ``results/identification``.
 
@@ -72,8 +78,8 @@ class _Effort:
 
 EFFORTS = {
     "low": _Effort(0.34, 0.5, 2, 1, 1),
-    "normal": _Effort(1.0, 1.0, 4, 3, 3),
-    "high": _Effort(3.0, 1.5, 8, 6, 6),
+    "normal": _Effort(1.0, 1.0, 4, 3, 1),
+    "high": _Effort(3.0, 1.5, 8, 6, 3),
 }
 """What each level of effort stands for."""
 
@@ -87,8 +93,8 @@ _TRUST = 0.5
 # The Gaussian process's share in the prediction, and what is tried on plain labels. Their mistakes differ, so that
 # neither is left out unless the sets are so much likelier around the other: half the error, in each row.
 _EVEN, _SHARES, _MARGIN = 0.5, (0.25, 0.5, 0.75), 0.35
-# What folds are fitted with, where there are trees: the next lower level of effort. Five more models then cost about as
-# much as the first.
+# What folds are fitted with where the fit itself leaves none out, and there are trees: the next lower level of effort.
+# Five more models then cost about as much as the first.
 _LOWER = {"high": "normal", "normal": "low", "low": "low"}
 
 
@@ -102,10 +108,10 @@ class FittedCommittee(Fitted):
         Its encoding of the features and its scaling of the labels are those of the trees as well: LightGBM holds labels
         in single precision.
     trees : FittedRefit or None
-        None where rows were too few for trees; the share is then 1.
+        None where rows were too few for trees; the share is then 1. Where labels are drawn, those of each fold.
     share : float
     report : Report
-        Of the trees' rounds, or of the Gaussian process's where there are none.
+        Of the Gaussian process's rounds; where no labels are drawn and there are trees, of the trees'.
     out_of_fold : ndarray of shape (n,)
     held_out : ndarray of shape (n,) or None
         Predictions of the training rows by both models as they are fitted without the row's fold; None where no labels
@@ -146,9 +152,9 @@ class Committee(Learner):
     """A Gaussian process and boosted trees: what ``auto`` stands for.
 
     The Gaussian process finds out which candidates agree with a smooth function, by draws in which no row weighs
-    itself (`GaussianProcess`). Boosted trees, which find steps and interactions, are then fitted out of fold in a few
-    rounds (`Refit`), beginning with its weights and keeping them as a prior. The prediction is the mean of the two; on
-    plain labels, a mean whose shares are chosen out of fold.
+    itself (`GaussianProcess`). Boosted trees, which find steps and interactions, are then fitted without each fold
+    (`Refit`), beginning with the weights that were drawn without it and keeping them as a prior. The prediction is the
+    mean of the two; on plain labels, a mean whose shares are chosen out of fold.
 
     Parameters
     ----------
