@@ -634,8 +634,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         ``coverage``, as the farthest candidate is mostly false. ``sharp`` errs on the side of caution by a standard
         error of what not knowing the true labels adds, and covers about ``coverage``.
 
-        The models fitted without a fold are no better than this one: they know fewer rows, and a committee predicts by
-        the mean of them and of what it fits to all rows.
+        The models fitted without a fold are no better than this one: they know fewer rows, and of a committee there are
+        fewer of them.
 
         With one candidate in every set both are ordinary cross-conformal prediction.
         """

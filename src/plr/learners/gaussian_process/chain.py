@@ -92,7 +92,8 @@ class Kernel:
             solved = linalg.cho_solve((factor, True), Y, check_finite=False)
             value = 0.5 * np.vdot(Y, solved) / draws + np.log(np.diag(factor)).sum()
             inverse, _ = linalg.lapack.dpotri(factor, lower=1)
-            inverse = np.tril(inverse) + np.tril(inverse, -1).T
+            # Above its diagonal are the zeros of the factor.
+            inverse += np.tril(inverse, -1).T
             pull = inverse - solved @ solved.T / draws
             gradient = np.empty_like(parameters)
             # The sum over pairs of pull · slope · (difference of a column)², without an array per column.
@@ -124,10 +125,15 @@ def cholesky(matrix: Floats) -> Floats:
     DivergenceError
         If the matrix is not finite, or no rounding of a positive one.
     """
-    unit = np.diag(np.full(len(matrix), np.trace(matrix) / len(matrix)))
+    diagonal = np.diag_indices(len(matrix))
     for share in (0.0, *_MORE_JITTER):
+        if share:
+            more = matrix.copy()
+            more[diagonal] += share * np.trace(matrix) / len(matrix)
+        else:
+            more = matrix
         try:
-            factor: Floats = linalg.cholesky(matrix + share * unit, lower=True)
+            factor: Floats = linalg.cholesky(more, lower=True)
             return factor
         except linalg.LinAlgError:
             continue
@@ -293,7 +299,7 @@ class _System:
 
 
 class _Systems:
-    """The systems of all rows and of each fold's, which have everything but gain and leverage in common.
+    """The systems of all rows, which is number 0, and of each fold's, which have places and features in common.
 
     Draws are noisy anyway and take it in single precision, which is twice as fast.
     """
@@ -304,50 +310,36 @@ class _Systems:
         covariance[np.diag_indices(len(places))] += _JITTER * np.trace(covariance) / len(places)
         self.root = cholesky(covariance)
         self.features = _features(kernel, places, self.root, problem.X, dtype)
-        self._weight: NDArray[Any] = problem.weight[:, None].astype(dtype)
-        # Rows that are in the same folds are summed up once.
-        self._kinds = np.zeros(len(problem.X), dtype=np.int64)
-        self._members = np.ones((1, 1), dtype=bool)
-        if problem.folds:
-            patterns, self._kinds = np.unique(np.stack(problem.folds), axis=1, return_inverse=True)
-            self._members = np.vstack([np.ones((1, patterns.shape[1]), dtype=bool), patterns])
-        kinds = range(self._members.shape[1])
-        self._blocks = np.stack([self._products(np.flatnonzero(self._kinds == kind)) for kind in kinds])
-
-    def _products(self, rows: Rows) -> Floats:
-        features = self.features if len(rows) == len(self.features) else self.features[rows]
-        weight = self._weight[rows]
-        return np.asarray((features * weight).T @ features, dtype=np.float64)
+        self._weight: NDArray[Any] = problem.weight.astype(dtype)
 
     def __iter__(self) -> Iterator[_System]:
-        return map(self.system, range(len(self._members)))
+        return map(self.system, range(1 + len(self.problem.folds)))
 
     def system(self, number: int) -> _System:
-        """Return the system of all rows, which is number 0, or of a fold's."""
-        factor: NDArray[Any] = self._factor(number).astype(self.dtype, copy=False)
-        members = self._members[number]
-        if members.all():
-            solved = linalg.cho_solve((factor, True), self.features.T, check_finite=False).T
-            gain = np.ascontiguousarray(solved * self._weight)
+        """Return a system; rows that are not in it have no gain and no leverage."""
+        rows, features, weight, factor = self._solved(number)
+        solved = linalg.cho_solve((factor, True), features.T, check_finite=False).T
+        if number == 0:
+            gain = np.ascontiguousarray(solved * weight)
         else:
-            rows = np.flatnonzero(members[self._kinds])
-            solved = linalg.cho_solve((factor, True), self.features[rows].T, check_finite=False).T
             gain = np.zeros_like(self.features)
-            gain[rows] = solved * self._weight[rows]
+            gain[rows] = solved * weight
         leverage = np.minimum(np.einsum("ij,ij->i", self.features, gain).astype(np.float64), _HIGHEST_LEVERAGE)
         return _System(self.root, self.features, gain, leverage)
 
     def coefficients(self, number: int, labels: Floats) -> Floats:
-        """Return the coefficients of a system for labels of all rows, without setting it up."""
-        rows = self._members[number][self._kinds]
-        weighted: NDArray[Any] = np.where(rows, self.problem.weight * labels, 0.0).astype(self.dtype)
-        found: Floats = linalg.cho_solve((self._factor(number), True), weighted @ self.features)
+        """Return what `_System.coefficients` returns, without gain and leverage."""
+        rows, features, weight, factor = self._solved(number)
+        found: Floats = linalg.cho_solve((factor, True), features.T @ (weight[:, 0] * labels[rows]))
         return found
 
-    def _factor(self, number: int) -> Floats:
-        precision = self._blocks[self._members[number]].sum(axis=0)
+    def _solved(self, number: int) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return the rows of a system, their features and weights, and the factor of its precision."""
+        rows: Any = slice(None) if number == 0 else np.flatnonzero(self.problem.folds[number - 1])
+        features, weight = self.features[rows], self._weight[rows, None]
+        precision = np.asarray((features * weight).T @ features, dtype=np.float64)
         precision[np.diag_indices(len(precision))] += self.kernel.noise
-        return cholesky(precision)
+        return rows, features, weight, cholesky(precision).astype(self.dtype, copy=False)
 
 
 def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) -> tuple[Chain, tuple[ChainFold, ...]]:
