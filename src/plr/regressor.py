@@ -709,6 +709,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "adaptive") -> Floats:
         """Return an interval around each prediction that holds the true label as often as asked.
 
+        The first call calibrates (see `calibrate`), which takes next to no time where the model is the default and about as
+        long as the fit did with other learners; later ones only predict.
+
         Parameters
         ----------
         X : array-like of shape (n, d)
@@ -785,10 +788,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def calibrate(self) -> Calibration:
         """Learn how far true labels are from predictions, on candidate sets and on rows that were checked.
 
-        Predictions are those of models that were fitted without each fold of ``cv`` from the beginning: the committee
-        has made them in `fit`, and other learners are fitted again. On plain labels, out-of-fold predictions that the
-        learner made on the way will do. What was learned is kept in ``calibration_``; call this before a model is
-        pickled that is to give intervals later.
+        The committee has fitted everything without each fold of ``cv`` on the way; for other learners, and where false
+        candidates depend on the features, that is done now. On plain labels, any learner's out-of-fold predictions will
+        do. What was learned is kept in ``calibration_``; call this before a model is pickled that is to give intervals
+        later.
 
         Returns
         -------
@@ -798,10 +801,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if self.calibration_ is None:
             task, S = self._training_rows("Call calibrate() before pickling, or fit again.")
             prediction, relative = self.model_.held_out, self.model_.relative_scale
-            if self._belief is not None:
-                # What is believed of other rows has come about with the row's candidates in sight.
-                prediction = None
-            elif prediction is None and S.values.size == len(S) and not task.rule.may_miss:
+            if prediction is None and S.values.size == len(S) and not task.rule.may_miss:
                 prediction = self.model_.out_of_fold
             if prediction is None:
                 fresh = replace(task, S=S, start=None, log_q=None, false_labels=None)

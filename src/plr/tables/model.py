@@ -277,7 +277,7 @@ class TableModel:
         drop_empty : bool, default=False
             Leave out rows without a candidate; otherwise they are an error.
         intervals : bool, default=True
-            Calibrate intervals, which takes about as long as the fit.
+            Calibrate intervals, which takes about as long as the fit, and next to no time with the default learner.
         identify : bool, default=False
             Fit the folds that `identify` of the training rows needs, where the learner has not made them on the way.
         in_batches : bool, optional
