@@ -13,7 +13,7 @@ within given ends:
   differ from those of all rows (prediction-powered inference: Angelopoulos and others, 2023). It assumes nothing about
   false labels.
 
-The first is corrected by the others as far as they differ by more than chance, and one standard error of what not
+The first is corrected by the others as far as they differ by more than chance, and half a standard error of what not
 knowing the labels adds is taken off.
 
 Notes
@@ -21,23 +21,17 @@ Notes
 Out-of-fold predictions that a learner made on the way (`Fitted.out_of_fold`) are no good for intervals: a row's
 candidates have had a say in which candidates of other rows are believed, the predictions lean towards them, and
 intervals come out too narrow whatever the estimator (coverage of about 0.82 where 0.9 was asked for, 0.88 with the true
-<<<<<<< HEAD
-labels of the same rows). So calibration goes by models that were fitted without each fold from the beginning.
-=======
 labels of the same rows). So calibration goes by the whole procedure without each fold. The committee does that within
 its own fit (`Fitted.held_out`): draws and trees of a fold know nothing of its candidates, the start and the kernel they
 begin with do. That has not shown: at 32 cases of four of the paper's data sets (splits 80 and 81, 4 and 16 false
 labels), held-out predictions were 1.08 times as far off as those of new rows, and the distance that holds 90 % of their
 true labels held 90.4 % of the new ones'. For other learners everything is fitted again, the start included; for a
-committee under another weighting, with the next lower effort. A standard error of what not
-knowing the labels adds is taken off the estimated coverage: without it, small data with many candidates fall short by
-one or two points.
+committee under another weighting, with the next lower effort.
 
-`identify()` uses the learner's own predictions: its probabilities are calibrated as they are, and its choices are
-better for knowing the row's own candidates. Below 50 rows they are over-confident (0.75 where 0.70 are right, and a
-noise scale of half the error): there the Gaussian process is fitted again for each fold, which brings both to 0.70 and
-the noise scale to three quarters of the error; how often each candidate was drawn still counts.
->>>>>>> w-cvplus
+`identify()` of training rows goes by the learner's own predictions: its choices are better for knowing the row's own
+candidates. Below 50 rows they are over-confident (0.75 where 0.70 are right, and a noise scale of half the error):
+there the Gaussian process is fitted again for each fold, which brings both to 0.70 and the noise scale to three
+quarters of the error; how often each candidate was drawn still counts.
 """
 
 from __future__ import annotations

@@ -709,8 +709,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "adaptive") -> Floats:
         """Return an interval around each prediction that holds the true label as often as asked.
 
-        The first call calibrates (see `calibrate`), which takes next to no time where the model is the default and about as
-        long as the fit did with other learners; later ones only predict.
+        The first call calibrates (see `calibrate`), which takes about as long as the fit did, and next to no time where
+        the model is the default; later ones only predict.
 
         Parameters
         ----------
