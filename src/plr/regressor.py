@@ -478,6 +478,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     def _by_residuals(self, rows: Any, prediction: Floats, relative: Floats | None, S: CandidateSets) -> Identification:
         """Say which candidates are true by the density of residuals, or by the noise where that was not learned."""
+        if self.calibration_ is None and self.model_.held_out is not None and self._training is not None:
+            self.calibrate()
         calibration = self.calibration_
         if calibration is None:
             return identification(self.noise_, prediction, S, relative, diagnosis=self.diagnosis_)
@@ -498,6 +500,12 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         Identification
+
+        Notes
+        -----
+        Probabilities of new rows go by how far true labels of rows that models had not seen were from predictions,
+        whatever the shape of that noise, where this is known: with the default, or after `calibrate`. Other learners go
+        by the noise of the weighting, at a scale that training rows may have made too small.
         """
         self._check_fitted()
         if (X is None) != (S is None):
