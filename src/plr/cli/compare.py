@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from plr._parameters import check_integer
+from plr._parameters import check_choice, check_integer
 from plr.atomic_file import check_writable
-from plr.cli.common import TERMINAL, check_files, warnings_as_notes
+from plr.cli.common import TERMINAL, check_columns, check_files, warnings_as_notes
 from plr.cli.options import (
+    PARTS,
     CandidateFeatures,
     Candidates,
     DropEmpty,
@@ -90,10 +91,14 @@ def compare_command(
     named = {"learners": _names("learners", learners), "weightings": _names("weightings", weightings)}
     if out is not None:
         _check_out(out)
-    from plr.tables.comparison import compare_table
-
+    for part, name in (("loss", loss), ("effort", effort)):
+        if name is not None:
+            check_choice(part, name, PARTS[part])
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
     asked |= {"row": row, "candidate_features": candidate_features, "record": record}
+    check_columns(data, {**asked, "match_score": match_score}, one_or_several(known))
+    from plr.tables.comparison import compare_table
+
     with warnings_as_notes():
         found = compare_table(
             data,
@@ -129,8 +134,9 @@ def compare_command(
 def _names(option: str, typed: str) -> list[str]:
     names = [name.strip() for name in typed.split(",") if name.strip()]
     if not names:
-        raise ParameterError(f"{{parameter}} names nothing; give names such as {option}=a,b.", parameter=option)
-    return names
+        raise ParameterError("{parameter} names nothing; give names, separated by commas.", parameter=option)
+    known = [name for name in PARTS[option.removesuffix("s")] if name != "module"]
+    return [check_choice(option, name, known) for name in names]
 
 
 def _check_out(out: Path) -> None:

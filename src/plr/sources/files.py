@@ -14,8 +14,8 @@ import pyarrow.feather
 import pyarrow.json
 import pyarrow.parquet
 
-from plr.errors import DataError, DataNotFoundError, ParameterError
-from plr.sources.csv_text import as_utf8, parse_csv
+from plr.errors import DataError, DataNotFoundError, ParameterError, PlrError
+from plr.sources.csv_text import as_utf8, csv_names, parse_csv
 from plr.sources.source import (
     DAMAGE,
     MOST_COLUMNS,
@@ -26,7 +26,7 @@ from plr.sources.source import (
     too_many_columns,
 )
 
-__all__ = ["FORMATS", "check_beginning", "format_of", "read_file"]
+__all__ = ["FORMATS", "check_beginning", "column_names", "format_of", "read_file"]
 
 FORMATS = {
     ".csv": "csv",
@@ -39,6 +39,8 @@ FORMATS = {
 }
 """File endings that are understood, and the format each stands for."""
 
+# The first line of a CSV file ends within so many bytes, or is read with the rest.
+_LOOK = 1 << 20
 # How files of other kinds begin, and what they are in words.
 _BEGINNINGS = {
     b"PAR1": "a Parquet file",
@@ -101,6 +103,28 @@ def read_file(path: str | os.PathLike[str]) -> TableSource:
     if found.rows == 0:
         raise DataError(f"{path} has no rows, only the names of its columns.")
     return found
+
+
+def column_names(path: str | os.PathLike[str]) -> list[str] | None:
+    """Return the names of a file's columns without reading its rows; None where that takes more than a look.
+
+    Nothing is said about what is wrong with the file: whoever reads it will.
+    """
+    path = Path(path).expanduser()
+    kind = FORMATS.get(path.suffix.lower())
+    try:
+        if kind == "csv":
+            with path.open("rb") as file:
+                whole, rest, _ = file.read(_LOOK).rpartition(b"\n")
+            return csv_names(whole, path) if rest else None
+        if kind == "parquet" and path.is_file():
+            return list(pyarrow.parquet.read_schema(path).names)
+        if kind == "feather":
+            with pa.ipc.open_file(path) as reader:
+                return list(reader.schema.names)
+    except (*DAMAGE, PlrError, UnicodeError):
+        pass
+    return None
 
 
 def _contents(path: Path) -> bytes:
