@@ -20,7 +20,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from plr._checks import check_sample_weight, is_plain_target
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.candidates.known import read_known
-from plr.candidates.matching import Precision, true_candidates
+from plr.candidates.matching import Precision, precision_of, true_candidates
 from plr.errors import LengthError, ParameterError
 from plr.weighting.posterior import Posterior
 
@@ -49,6 +49,8 @@ MOST_KEPT = 1_000_000
 """Rows that medians are taken from, where there are more."""
 
 _BINS = 10
+# How many decimals candidates are printed with can be seen from so many rows.
+_ENOUGH = 5
 
 NEVER_AMONG = "cannot be scored: the truth is never among the candidates"
 
@@ -149,7 +151,8 @@ class CoverageMetrics:
 class ChoiceMetrics:
     """How often the likeliest candidate is the true one, and the calibration of its probability.
 
-    Only rows whose truth is among their candidates are scored.
+    Only rows whose truth is among their candidates are scored: the nearest is the true one if it differs by no more
+    than a millionth, or if it alone equals the truth to as many decimals as truths, or candidates, are printed with.
 
     Parameters
     ----------
@@ -201,7 +204,8 @@ class ChoiceMetrics:
         """
         sizes = np.diff(offsets)
         weight = np.ones(len(y)) if weight is None else weight
-        is_true = true_candidates(values, offsets, y, self._precision)
+        decimals = precision_of(values).decimals if len(y) >= _ENOUGH else None
+        is_true = true_candidates(values, offsets, y, self._precision, decimals)
         scored = np.logical_or.reduceat(is_true, offsets[:-1])
         if given is not None and scored.any():
             # The truth may be among those that were left out, and then the choice is wrong.

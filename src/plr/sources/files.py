@@ -171,7 +171,7 @@ def _read_csv(data: bytes, path: Path) -> TableSource:
     data = as_utf8(data, path)
     table, texts = parse_csv(data, path)
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    return TableSource(table, path, texts, lines == table.num_rows + 1)
+    return TableSource(table, path, texts, 2 if lines == table.num_rows + 1 else None)
 
 
 def _read_parquet(data: bytes, path: Path) -> TableSource:
@@ -200,7 +200,9 @@ def _read_json_lines(data: bytes, path: Path) -> TableSource:
     # In one block, rows are counted from the start of the file.
     options = pyarrow.json.ReadOptions(block_size=min(len(data) + 1, 2**30))
     try:
-        return TableSource(pyarrow.json.read_json(pa.BufferReader(data), read_options=options), path)
+        table = pyarrow.json.read_json(pa.BufferReader(data), read_options=options)
+        lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        return TableSource(table, path, first_line=1 if lines == table.num_rows else None)
     except pa.ArrowInvalid as error:
         raise DataError(f"{path} cannot be read: {_json_problem(str(error), data)}.") from error
 

@@ -15,6 +15,7 @@ from plr.tables.long_table import LongTable
 
 __all__ = [
     "MostDoubtful",
+    "as_written",
     "candidate_columns",
     "candidate_fields",
     "count_doubt",
@@ -22,6 +23,8 @@ __all__ = [
     "identification_columns",
     "identification_fields",
 ]
+
+_DIGITS = 6
 
 
 def identification_fields(target: Sequence[str]) -> list[pa.Field]:
@@ -62,6 +65,19 @@ def candidate_columns(found: Identification, sets: CandidateSets, source: LongTa
     bare = np.ones(source.lines.rows, dtype=bool)
     bare[source.line] = False
     return {"probability": pa.array(probability, mask=bare), "chosen": pa.array(chosen, mask=bare)}
+
+
+def as_written(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns with probabilities of six significant digits, more than which nobody knows of them.
+
+    >>> as_written({"probability": pa.array([1 - 4e-15, 0.123456789, 1.23456789e-9, 0.0, None])})["probability"].to_pylist()
+    [1.0, 0.123457, 1.23457e-09, 0.0, None]
+    """
+    given = columns["probability"]
+    exact = given.to_numpy(zero_copy_only=False)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = 10.0 ** np.clip(_DIGITS - 1 - np.floor(np.log10(exact)), 0, 300)
+    return {**columns, "probability": pa.array(np.rint(exact * unit) / unit, mask=~given.is_valid().to_numpy(False))}
 
 
 class MostDoubtful:

@@ -33,6 +33,7 @@ from plr.tables.evaluation import evaluate
 from plr.tables.fit_table import FitSummary, fit_table
 from plr.tables.identification_columns import (
     MostDoubtful,
+    as_written,
     candidate_columns,
     candidate_fields,
     count_doubt,
@@ -662,7 +663,7 @@ class TableModel:
             trained = self._training_rows()
             assert trained.sets is not None
             identified, source = self.regressor.identify(), trained.source
-            new = identification_columns(identified, trained.sets, self.target, source.rows)
+            new = as_written(identification_columns(identified, trained.sets, self.target, source.rows))
             source = _chosen_lines(source, identified, trained.sets)
             output = open_identified(source, out, self.target, prefix, front=front)
             return output.map("Writing", lambda _: ({prefix + name: cells for name, cells in new.items()}, {}))
@@ -682,6 +683,7 @@ class TableModel:
             prefix,
             numbered,
             all_candidates,
+            written=True,
         )
         source = columns.source
         rows = source.rows
@@ -931,6 +933,7 @@ class _Identifying:
         prefix: str = "",
         numbered: bool = False,
         all_candidates: bool = False,
+        written: bool = False,
     ) -> None:
         columns = model.set_columns(source, asked, front)
         self.columns, self.target, self.prior = columns, list(columns.target), list(columns.prior)
@@ -941,7 +944,7 @@ class _Identifying:
         self.seen = False
         self.found: Identification | None = None
         self.sets: CandidateSets | None = None
-        self._model, self._prefix, self._all = model, prefix, all_candidates
+        self._model, self._prefix, self._all, self._written = model, prefix, all_candidates, written
         self._numbered = numbered and columns.row is None
         learned, regressor = model.regressor.prior_, model.regressor
         held = learned is not None and learned.held and regressor._row_digests is not None
@@ -970,6 +973,8 @@ class _Identifying:
             new |= candidate_columns(found, sets, _long(source))
         else:
             new |= identification_columns(found, sets, self.target, rows)
+        if self._written:
+            new = as_written(new)
         return {self._prefix + name: values for name, values in new.items()}, counts
 
 
