@@ -109,7 +109,14 @@ def test_where_false_candidates_depend_on_the_features_checked_rows_decide(small
 def test_weights_groups_and_progress():
     groups, weight, told = np.arange(150) // 5, np.where(np.arange(150) < 75, 1.0, 3.0), []
     found = plr.compare(
-        X, S, ["linear"], groups=groups, sample_weight=weight, cv=3, random_state=0, callback=lambda *args: told.append(args)
+        X,
+        S,
+        ["linear"],
+        groups=groups,
+        sample_weight=weight,
+        cv=3,
+        random_state=0,
+        callback=lambda *args: told.append(args),
     )
     assert told == [(1, 3, 0.0), (2, 3, 0.0), (3, 3, 0.0)]
     each = candidate_likelihood(found.predictions[:, 0], S, weight)
@@ -137,7 +144,9 @@ def test_mistakes_are_said(given, message):
 def test_effort_is_for_those_that_have_it(monkeypatch):
     seen = []
     fit = PartialLabelRegressor.fit
-    monkeypatch.setattr(PartialLabelRegressor, "fit", lambda self, *a, **k: (seen.append(self.effort), fit(self, *a, **k))[1])
+    monkeypatch.setattr(
+        PartialLabelRegressor, "fit", lambda self, *a, **k: (seen.append(self.effort), fit(self, *a, **k))[1]
+    )
     found = plr.compare(X[:45], S[:45], ["linear", "auto"], cv=2, random_state=0, effort="low")
     assert isinstance(found, Comparison)
     assert seen == [None, None, "low", "low"]

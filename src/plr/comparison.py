@@ -21,7 +21,7 @@ from plr.candidates.known import CheckedRows, read_known
 from plr.candidates.tables import columns_of
 from plr.contracts import Task
 from plr.diagnosis import find_dependence
-from plr.errors import LengthError, ParameterError, PlrError, PlrWarning
+from plr.errors import IdentifierWarning, LengthError, ParameterError, PlrError, PlrWarning
 from plr.folds import check_folds, features_of, make_folds, predict_folds
 from plr.losses import Squared
 from plr.metrics import candidate_likelihood, r2
@@ -131,7 +131,9 @@ class Comparison:
         """Return one line for each learner and weighting, the best first."""
         import pyarrow as pa
 
-        columns: dict[str, Any] = {name: [getattr(one, name) for one in self.models] for name in ("learner", "weighting")}
+        columns: dict[str, Any] = {
+            name: [getattr(one, name) for one in self.models] for name in ("learner", "weighting")
+        }
         for name in (*_FIGURES, "seconds"):
             columns[name] = pa.array([getattr(one, name) for one in self.models], pa.float64())
         return pa.table(columns)
@@ -167,7 +169,8 @@ class Comparison:
             line.append(f"{one.seconds:.2g} s")
         widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
         texts = [
-            f"{line[0]:<{widths[0]}}" + "".join(f"  {cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True))
+            f"{line[0]:<{widths[0]}}"
+            + "".join(f"  {cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True))
             for line in (head, *lines)
         ]
         return "\n".join([*(text.rstrip() for text in texts), "", *self.in_words()])
@@ -180,7 +183,9 @@ class Comparison:
         if self.ranked_by == "likelihood":
             near = [one.name for one in self.models[1:] if one.behind < 2.0 * one.behind_error]
             if near:
-                words.append(f"Not clearly behind {self.best.name}, by less than two standard errors: {'; '.join(near)}.")
+                words.append(
+                    f"Not clearly behind {self.best.name}, by less than two standard errors: {'; '.join(near)}."
+                )
         if self.caution:
             words.append(f"Caution: {self.caution}")
         words += [f"Left out: {name}. {why}" for name, why in self.left_out.items()]
@@ -280,7 +285,8 @@ def compare(
                 continue
             measured[learner, weighting] = (*found.T, run.seconds / len(folds))
         dependent = _depends(X, sets)
-    _tell_once(caught)
+    # A part of the rows may have texts that are nearly all different where all rows have not.
+    _tell_once([one for one in caught if one.category is not IdentifierWarning])
     if not measured:
         assert first_error is not None
         raise first_error
@@ -462,9 +468,9 @@ def _errors(
     labelled: NDArray[np.bool_],
     counts: Floats,
     units: Rows,
-) -> dict[str, float | None]:
+) -> dict[str, Any]:
     """Return the figures on checked rows; None each where there are none."""
-    figures: dict[str, float | None] = dict.fromkeys(("mae", "mae_error", "rmse", "r2", "right"))
+    figures: dict[str, Any] = dict.fromkeys(("mae", "mae_error", "rmse", "r2", "right"))
     if checked is None:
         return figures
     prediction, right, _ = found

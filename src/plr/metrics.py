@@ -1,6 +1,6 @@
 """How good predictions and choices are: against true labels, and against candidate sets alone.
 
-The scorers are what scikit-learn's ``cross_val_score``, ``GridSearchCV`` and ``HalvingGridSearchCV`` take as ``scoring``.
+The scorers are what scikit-learn's ``cross_val_score``, ``GridSearchCV`` and ``HalvingGridSearchCV`` take as scoring.
 `candidate_likelihood_scorer` needs no true label; the others go by the rows whose label is known. The classes add up
 figures over one table, or over many batches of one.
 """
@@ -370,8 +370,8 @@ class CandidateLikelihoodScorer(_Scorer):
 class KnownLabelsScorer(_Scorer):
     """Score predictions on the rows whose true label is known; higher is better.
 
-    Called with ``known``, it is for candidate sets as target: scikit-learn's metadata routing hands known labels on, and
-    no request need be set. Without, the target is the labels themselves, NaN where they are not known.
+    Called with ``known``, it is for candidate sets as target: scikit-learn's metadata routing hands known labels on,
+    and no request need be set. Without, the target is the labels themselves, NaN where they are not known.
 
     Parameters
     ----------
@@ -427,8 +427,8 @@ class KnownLabelsScorer(_Scorer):
             if isinstance(y, CandidateSets) or not is_plain_target(y):
                 raise ParameterError(
                     f"{self.name} needs known labels, and the target is candidate sets: hand them on by metadata "
-                    "routing, sklearn.set_config(enable_metadata_routing=True) and params={'known': labels}, or call it "
-                    "with labels as y, NaN where they are not known.",
+                    "routing, sklearn.set_config(enable_metadata_routing=True) and params={'known': labels}, or call "
+                    "it with labels as y, NaN where they are not known.",
                     parameter="known",
                 )
             labels = np.asarray(y, dtype=np.float64).ravel()
@@ -440,8 +440,8 @@ class KnownLabelsScorer(_Scorer):
         prediction = _predict(estimator, X, len(labels))
         rows = np.flatnonzero(~np.isnan(labels))
         if sample_weight is not None:
-            weight = check_sample_weight(sample_weight, len(labels))
-            counts = weight if counts is None else counts * weight
+            given = check_sample_weight(sample_weight, len(labels))
+            counts = given if counts is None else counts * given
         if not len(rows):
             warnings.warn("None of these rows has a known label.", UndefinedMetricWarning, stacklevel=2)
             return float("nan")

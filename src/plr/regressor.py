@@ -31,6 +31,7 @@ from plr.errors import (
     CandidateError,
     DependentLabelsWarning,
     FewRowsWarning,
+    IdentifierWarning,
     LengthError,
     NotFittedError,
     ParameterError,
@@ -42,7 +43,7 @@ from plr.learners import Fitted, Learner, Task
 from plr.losses import Loss
 from plr.metrics import r2
 from plr.noise import NoiseModel, fit_noise
-from plr.preprocessing.features import Columns
+from plr.preprocessing.features import Columns, find_identifiers
 from plr.priors.learned import (
     Belief,
     LearnedPrior,
@@ -265,12 +266,21 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
         probe = type(self)(**self.get_params(deep=False))
         probe.learner_ = learner
-        X = check_features(probe, X, learner, reset=True)
+        frame, X = X, check_features(probe, X, learner, reset=True)
         columns: Columns | None = getattr(probe, "columns_", None)
         if len(S) != _num_samples(X):
             raise LengthError(f"X has {_num_samples(X)} rows and the target {len(S)}; they must agree.")
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
+        # What a model of rows of any kind makes of texts is its own business.
+        if learner.takes != "rows" and (odd := find_identifiers(frame, columns)):
+            listed = "; ".join(f"{name!r} {why}" for name, why in odd.items())
+            warnings.warn(
+                f"These columns look like identifiers, which say nothing of new rows: {listed}. Leave them out of X, "
+                "or fit plr.TableModel, which does so.",
+                IdentifierWarning,
+                stacklevel=2,
+            )
         checked = read_known(known, S)
         if self.match_score is not None:
             if self.prior == "given":
@@ -733,7 +743,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         """Return predictions of the training rows that have not seen them; None where there is no fold to leave out."""
         found = self._out_of_fold if self.model_.out_of_fold is None else self.model_.out_of_fold
         if found is None and self._training is not None and make_folds(self._training, self.cv):
-            if self._belief is None:
+            if self._belief is None or self._given is None:
                 found = out_of_fold(self.learner_, self._training, self.cv)
             else:
                 # What the learner was fitted to came from all rows, and is found again without each fold.

@@ -29,7 +29,22 @@ COMPARE = ("compare", "t.csv", "--target", "price", "--learners", "linear,boosti
 def test_table_page_and_json(run, folder):
     out, err = run(*COMPARE, "--known", "checked", "-o", "c.html")
     assert out.splitlines()[0].split() == (
-        "likelihood behind the first error on checked rows R² right choices a fit takes".split()
+        [
+            "likelihood",
+            "behind",
+            "the",
+            "first",
+            "error",
+            "on",
+            "checked",
+            "rows",
+            "R²",
+            "right",
+            "choices",
+            "a",
+            "fit",
+            "takes",
+        ]
     )
     assert out.splitlines()[1].startswith("linear ")
     assert "90 rows, 23 of them checked, each predicted by models that have not seen it" in out

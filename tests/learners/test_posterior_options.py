@@ -154,7 +154,6 @@ class TestRegressor:
         model = PartialLabelRegressor("linear", Posterior("gaussian", false_labels=q)).fit(X[:200], S[:200])
         new, T = X[200:], S[200:]
 
-
         def log_densities(scale: float) -> tuple[Any, Any]:
             terms = stats.norm(np.repeat(model.predict(new), 3), scale).logpdf(T.values) - q.logpdf(T.values)
             return terms, np.logaddexp.reduceat(terms, T.offsets[:-1])

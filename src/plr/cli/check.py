@@ -29,7 +29,11 @@ __all__ = ["check_command"]
 
 def check_command(
     data: Annotated[
-        Path, typer.Argument(help="Table with candidates: CSV, Parquet, Feather, JSON Lines, or folder of Parquet.")
+        Path,
+        typer.Argument(
+            help="Table with candidates: CSV, TSV, Parquet, Feather, JSON Lines or Excel; - for standard input; or a "
+            "folder of Parquet files."
+        ),
     ],
     target: Candidates,
     ignore: Ignore = None,

@@ -157,11 +157,14 @@ def check_files(read: dict[str, Path | None], written: dict[str, Path | None]) -
     Nothing else is imported for it, so that such mistakes are named at once.
     """
     for option, path in read.items():
+        if option == "DATA" and str(path) == "-":
+            # Standard input.
+            continue
         if path is not None and not path.expanduser().exists() and not path.is_symlink():
             if option == "MODEL":
                 raise ModelFileError(f"{path} does not exist; give the path of a model file.")
             raise DataNotFoundError(f"There is no {'file' if path.suffix else 'file or folder'} {path}.")
-    given = {option: path for option, path in (read | written).items() if path is not None}
+    given = {option: path for option, path in (read | written).items() if path is not None and str(path) != "-"}
     for (option, path), (other, again) in itertools.combinations(given.items(), 2):
         if _is_same_file(path.expanduser(), again.expanduser()):
             raise ParameterError(f"{again} is given as {option} and as {other}; name two different files.")

@@ -35,7 +35,11 @@ _PAGES = (".html", ".htm")
 
 def compare_command(
     data: Annotated[
-        Path, typer.Argument(help="Table with candidates: CSV, Parquet, Feather, JSON Lines, or folder of Parquet.")
+        Path,
+        typer.Argument(
+            help="Table with candidates: CSV, TSV, Parquet, Feather, JSON Lines or Excel; - for standard input; or a "
+            "folder of Parquet files."
+        ),
     ],
     target: Candidates,
     learners: Annotated[

@@ -41,7 +41,8 @@ def fit_command(
     data: Annotated[
         Path,
         typer.Argument(
-            help="Table with candidates: CSV, Parquet, Feather or JSON Lines; or a folder of Parquet files."
+            help="Table with candidates: CSV, TSV, Parquet, Feather, JSON Lines or Excel; - for standard input; or a "
+            "folder of Parquet files."
         ),
     ],
     target: Candidates,

@@ -16,7 +16,11 @@ __all__ = ["generate_command"]
 
 def generate_command(
     data: Annotated[
-        Path, typer.Argument(help="Table with true labels: CSV, Parquet, Feather, JSON Lines, or folder of Parquet.")
+        Path,
+        typer.Argument(
+            help="Table with true labels: CSV, TSV, Parquet, Feather, JSON Lines or Excel; - for standard input; or a "
+            "folder of Parquet files."
+        ),
     ],
     target: Annotated[str, typer.Option("--target", help="Column that holds the true label.")],
     out: Annotated[

@@ -28,8 +28,9 @@ def scores_chart(names: Sequence[str], scores: Sequence[tuple[float, float]], la
     label : str
         What the scores are.
     """
+    told = "; ".join(f"{name} {shown(score)}" for name, (score, _) in zip(names, scores, strict=True))
     drawing = Drawing(
-        f"{label} of {len(names)} models: {'; '.join(f'{n} {shown(s)}' for n, (s, _) in zip(names, scores, strict=True))}.",
+        f"{label} of {len(names)} models: {told}.",
         _WIDTH,
         _LINE * len(names) + _BOTTOM,
         "chart",
@@ -60,7 +61,9 @@ def scores_chart(names: Sequence[str], scores: Sequence[tuple[float, float]], la
             text_anchor="start" if left else "end",
             class_="label",
         )
-        drawing.add("path", words, d=f"M{place(score - 2 * error):g} {at}H{place(score + 2 * error):g}", class_="spread")
+        drawing.add(
+            "path", words, d=f"M{place(score - 2 * error):g} {at}H{place(score + 2 * error):g}", class_="spread"
+        )
         drawing.add("circle", words, cx=place(score), cy=at, r=4, class_="dot settled")
     return drawing
 

@@ -70,7 +70,7 @@ def _line(data: bytes, place: int) -> int:
     return data.count(b"\n", 0, place) + 1
 
 
-def parse_csv(data: bytes, path: Path) -> tuple[pa.Table, pa.Table]:
+def parse_csv(data: bytes, path: Path, separator: str | None = None) -> tuple[pa.Table, pa.Table]:
     """Return the table that a CSV text holds, and its cells as they are written there.
 
     Parameters
@@ -79,6 +79,8 @@ def parse_csv(data: bytes, path: Path) -> tuple[pa.Table, pa.Table]:
         UTF-8.
     path : Path
         For messages.
+    separator : str, optional
+        What is between the columns; a comma, a semicolon or a tab, as the first line has it, unless given.
 
     Returns
     -------
@@ -90,7 +92,7 @@ def parse_csv(data: bytes, path: Path) -> tuple[pa.Table, pa.Table]:
     if not re.search(rb"\S\s*[\n\r]\s*\S", data):
         raise DataError(f"{path} has no rows: it is one line long, and the first line names the columns.")
     header = _header(data)
-    separator = _separator(header)
+    separator = separator or _separator(header)
     if '"' not in header:
         # Before anything is read.
         check_names(header.split(separator), path)
@@ -114,10 +116,10 @@ def parse_csv(data: bytes, path: Path) -> tuple[pa.Table, pa.Table]:
     return pa.table(typed, names=texts.column_names), texts
 
 
-def csv_names(data: bytes, path: Path) -> list[str]:
+def csv_names(data: bytes, path: Path, separator: str | None = None) -> list[str]:
     """Return the names of the columns of a CSV text, of which the beginning is enough."""
     header = _header(as_utf8(data, path))
-    return _names(header, pyarrow.csv.ParseOptions(delimiter=_separator(header)))
+    return _names(header, pyarrow.csv.ParseOptions(delimiter=separator or _separator(header)))
 
 
 def _names(header: str, options: pyarrow.csv.ParseOptions) -> list[str]:

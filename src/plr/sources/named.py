@@ -1,4 +1,4 @@
-"""Columns as a user names them, found among those of a table; nothing else is imported, so that mistakes show at once."""
+"""Columns as a user names them, found among those of a table; imports nothing else, so that mistakes show at once."""
 
 from __future__ import annotations
 

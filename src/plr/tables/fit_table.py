@@ -32,7 +32,7 @@ from plr.priors.dependence import Dependence
 from plr.priors.learned import check_one_to_one
 from plr.priors.utilities import UtilityModel
 from plr.regressor import PartialLabelRegressor
-from plr.sources.files import FORMATS
+from plr.sources.files import FORMATS, STANDARD_INPUT
 from plr.sources.folder import Folder, open_source
 from plr.sources.source import Source, TableSource
 from plr.streaming.engine import Engine
@@ -171,7 +171,7 @@ def open_in_batches(data: Any, learner: object, wanted: bool | None = None, fron
             raise ParameterError("A frame is in memory, and is not read in batches; give a folder of Parquet files.")
         return None
     path = Path(data)
-    if not path.exists() and not path.suffix:
+    if not path.exists() and not path.suffix and str(path) != STANDARD_INPUT:
         raise DataNotFoundError(f"There is no file or folder {path}.")
     if not path.is_dir() and (FORMATS.get(path.suffix.lower()) != "parquet" or not path.is_file()):
         if wanted and path.exists():
@@ -284,7 +284,13 @@ def _fit_in_memory(
     prior_is: str,
 ) -> FitSummary:
     rows = prepare_rows(
-        source, asked, drop_empty=drop_empty, known=known, prior_is=prior_is, one_to_one=regressor.one_to_one, front=front
+        source,
+        asked,
+        drop_empty=drop_empty,
+        known=known,
+        prior_is=prior_is,
+        one_to_one=regressor.one_to_one,
+        front=front,
     )
     source, roles, features, X, sets = rows.source, rows.roles, rows.features, rows.X, rows.sets
     if inspect is not None:

@@ -70,7 +70,8 @@ def candidate_columns(found: Identification, sets: CandidateSets, source: LongTa
 def as_written(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns with probabilities of six significant digits, more than which nobody knows of them.
 
-    >>> as_written({"probability": pa.array([1 - 4e-15, 0.123456789, 1.23456789e-9, 0.0, None])})["probability"].to_pylist()
+    >>> exact = pa.array([1 - 4e-15, 0.123456789, 1.23456789e-9, 0.0, None])
+    >>> as_written({"probability": exact})["probability"].to_pylist()
     [1.0, 0.123457, 1.23457e-09, 0.0, None]
     """
     given = columns["probability"]

@@ -86,7 +86,10 @@ def read_roles(source: Source, asked: Asked, front: FrontEnd = PYTHON, prior_is:
     prior_is : str
         What the numbers of the prior are.
     """
-    roles = Roles(**{role: named_columns(role, asked.get(role), source.schema.names, source) for role in _ROLES}, prior_is=prior_is)
+    roles = Roles(
+        **{role: named_columns(role, asked.get(role), source.schema.names, source) for role in _ROLES},
+        prior_is=prior_is,
+    )
     score = named_columns("match_score", asked.get("match_score"), source.schema.names, source)
     if len(score) > 1:
         raise ParameterError(f"{{parameter}} takes one column, not {len(score)}.", parameter="match_score")
