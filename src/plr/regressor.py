@@ -273,7 +273,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
         # What a model of rows of any kind makes of texts is its own business.
-        if learner.takes != "rows" and (odd := find_identifiers(frame, columns)):
+        if learner.takes != "rows" and hasattr(frame, "columns") and (odd := find_identifiers(frame, columns)):
             listed = "; ".join(f"{name!r} {why}" for name, why in odd.items())
             warnings.warn(
                 f"These columns look like identifiers, which say nothing of new rows: {listed}. Leave them out of X, "
