@@ -48,7 +48,7 @@ STANDARD_INPUT = "-"
 _READ = {**FORMATS, ".xlsx": "xlsx"}
 
 # The first line of a CSV file ends within so many bytes, or is read with the rest.
-_LOOK = 1 << 20
+_LOOK = 1 << 16
 # How files of other kinds begin, and what they are in words.
 _BEGINNINGS = {
     b"PAR1": "a Parquet file",
@@ -163,7 +163,9 @@ def column_names(path: str | os.PathLike[str]) -> list[str] | None:
         if kind in ("csv", "tsv"):
             with path.open("rb") as file:
                 whole, end, _ = file.read(_LOOK).rpartition(b"\n")
-            return csv_names(whole, path, "\t" if kind == "tsv" else None) if end else None
+            # A quoted cell that goes on may be one of the first line.
+            whole_cells = end and whole.count(b'"') % 2 == 0
+            return csv_names(whole, path, "\t" if kind == "tsv" else None) if whole_cells else None
         if kind == "parquet" and path.is_file():
             return list(pyarrow.parquet.read_schema(path).names)
         if kind == "feather":
