@@ -158,7 +158,8 @@ def column_names(path: str | os.PathLike[str]) -> list[str] | None:
     Nothing is said about what is wrong with the file: whoever reads it will.
     """
     path = Path(path).expanduser()
-    kind = FORMATS.get(path.suffix.lower())
+    # Of a pipe, what was looked at would be gone, and a look might wait for ever.
+    kind = FORMATS.get(path.suffix.lower()) if path.is_file() else None
     try:
         if kind in ("csv", "tsv"):
             with path.open("rb") as file:
@@ -166,7 +167,7 @@ def column_names(path: str | os.PathLike[str]) -> list[str] | None:
             # A quoted cell that goes on may be one of the first line.
             whole_cells = end and whole.count(b'"') % 2 == 0
             return csv_names(whole, path, "\t" if kind == "tsv" else None) if whole_cells else None
-        if kind == "parquet" and path.is_file():
+        if kind == "parquet":
             return list(pyarrow.parquet.read_schema(path).names)
         if kind == "feather":
             with pa.ipc.open_file(path) as reader:
