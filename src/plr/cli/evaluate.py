@@ -78,8 +78,7 @@ def _intervals_in_words(interval: dict[str, Any]) -> list[str]:
     lines = [
         f"{interval['asked']:.0%} intervals         hold {interval['coverage']:.1%} of the truths "
         f"(standard error {interval['coverage_error']:.1%}), mean width {interval['mean_width']:.6g}",
-        f"interval score        {interval['interval_score']:.6g}   (width, and 2 / {1 - interval['asked']:.3g} times how "
-        "far outside a truth is)",
+        f"interval score        {interval['interval_score']:.6g}   (width, and a penalty for truths outside; lower is better)",
     ]
     if interval["by_width"]:
         lines.append("  by width, from the narrowest:")
