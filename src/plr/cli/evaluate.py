@@ -75,10 +75,11 @@ def _trained_on_in_words(found: dict[str, Any]) -> list[str]:
 
 
 def _intervals_in_words(interval: dict[str, Any]) -> list[str]:
+    score = f"{interval['interval_score']:.6g}"
     lines = [
         f"{interval['asked']:.0%} intervals         hold {interval['coverage']:.1%} of the truths "
         f"(standard error {interval['coverage_error']:.1%}), mean width {interval['mean_width']:.6g}",
-        f"interval score        {interval['interval_score']:.6g}   (width, and a penalty for truths outside; lower is better)",
+        f"interval score        {score}   (width and a penalty for truths outside; lower is better)",
     ]
     if interval["by_width"]:
         lines.append("  by width, from the narrowest:")
