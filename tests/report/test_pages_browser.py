@@ -136,6 +136,19 @@ def test_each_row_has_its_candidates_drawn(visit):
     assert page.locator("#rows-table .strip .chosen").count() == 25
 
 
+def test_the_script_draws_what_the_page_came_with(visit):
+    """Bands of intervals, and the numbers beside them."""
+    bands = """() => [...document.querySelectorAll("#rows-table tbody tr")].map((row) => [
+      ...[...row.querySelectorAll("rect")].map((band) => `${+band.getAttribute("x")} ${+band.getAttribute("width")}`),
+      row.querySelector("td:nth-of-type(5)").textContent,
+    ])"""
+    came, drawn = (visit(java_script_enabled=scripted).evaluate(bands) for scripted in (False, True))
+    assert len(came) == 25
+    assert all(len(row) >= 2 for row in came)
+    assert " to " in came[0][-1]
+    assert came == drawn
+
+
 def test_keyboard(visit):
     page = visit()
     page.keyboard.press("Tab")
