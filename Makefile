@@ -75,9 +75,11 @@ identification: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.identification run --jobs 2
 	$(BIN)/python -m benchmarks.identification tables
 
+# With DATA=FOLDER on tables of real joins as well, with AGAINST=CHECKOUT times against another checkout.
+UNCERTAINTY := $(if $(DATA),--data $(DATA)) $(if $(AGAINST),--against $(AGAINST))
 uncertainty: $(VENV)/.tests
-	$(BIN)/python -m benchmarks.uncertainty run --jobs 2
-	$(BIN)/python -m benchmarks.uncertainty tables
+	$(BIN)/python -m benchmarks.uncertainty run --jobs 2 $(UNCERTAINTY)
+	$(BIN)/python -m benchmarks.uncertainty tables $(UNCERTAINTY)
 
 .PHONY: real
 

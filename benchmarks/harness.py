@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import sys
@@ -116,6 +117,7 @@ def run_jobs(
     workers: int = 1,
     shard: tuple[int, int] = (1, 1),
     group: Callable[[list[AnyJob]], list[list[AnyJob]]] = lambda jobs: [[job] for job in jobs],
+    limit: float | None = None,
     tell: bool = True,
 ) -> list[Line]:
     """Measure what is not measured yet; return the lines that failed.
@@ -134,6 +136,8 @@ def run_jobs(
         jobs twice unless they have different shards.
     group : callable
         Puts jobs together that one process should measure, in that order.
+    limit : float, optional
+        Start nothing more after so many seconds; what has begun is ended and kept.
     tell : bool
         Whether to write progress to stderr.
     """
@@ -145,8 +149,10 @@ def run_jobs(
     if tell:
         sys.stderr.write(f"{len(wanted)} to measure, {len(wanted) - len(waiting)} of them done before\n")
     failed = []
-    begun, told = time.monotonic(), 0.0
-    for ended, line in enumerate(_measured(waiting, measure, workers, path, group), 1):
+    begun, told, ended = time.monotonic(), 0.0, 0
+    # By the clock on the wall, which all processes share.
+    until = math.inf if limit is None else time.time() + limit
+    for ended, line in enumerate(_measured(waiting, measure, workers, path, group, until), 1):
         if "error" in line:
             failed.append(line)
         spent = time.monotonic() - begun
@@ -154,6 +160,8 @@ def run_jobs(
             told = spent
             rest = spent / ended * (len(waiting) - ended)
             sys.stderr.write(f"{ended} of {len(waiting)}, {len(failed)} failed, {spent:.0f} s, {rest:.0f} s to go\n")
+    if tell and ended < len(waiting):
+        sys.stderr.write(f"Stopped after {limit:g} s; {len(waiting) - ended} are left for the next time\n")
     return failed
 
 
@@ -163,10 +171,13 @@ def _measured(
     workers: int,
     path: Path,
     group: Callable[[list[AnyJob]], list[list[AnyJob]]],
+    until: float,
 ) -> Iterator[Line]:
     """Measure jobs, and write down each line as soon as it is known."""
     if workers == 1 or len(jobs) < 2:
         for job in jobs:
+            if time.time() > until:
+                return
             line = measure(job)
             with _turn:
                 append(path, line)
@@ -179,7 +190,7 @@ def _measured(
     # Writers wait for each other here: SQLite lets them try again and again, and some then wait for minutes.
     turn = context.Lock()
     with ProcessPoolExecutor(min(workers, len(jobs)), context, _take_turns, (turn,)) as pool:
-        futures = [pool.submit(_measure_all, together, measure, path) for together in group(jobs)]
+        futures = [pool.submit(_measure_all, together, measure, path, until) for together in group(jobs)]
         try:
             for future in as_completed(futures):
                 yield from future.result()
@@ -196,8 +207,8 @@ def _take_turns(turn: AbstractContextManager[Any]) -> None:
     _turn = turn
 
 
-def _measure_all(jobs: list[AnyJob], measure: Callable[[AnyJob], Line], path: Path) -> list[Line]:
-    return list(_measured(jobs, measure, 1, path, lambda jobs: [jobs]))
+def _measure_all(jobs: list[AnyJob], measure: Callable[[AnyJob], Line], path: Path, until: float) -> list[Line]:
+    return list(_measured(jobs, measure, 1, path, lambda jobs: [jobs], until))
 
 
 def harness_parser(

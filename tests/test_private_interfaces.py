@@ -203,3 +203,12 @@ class TestScikitLearn:
             assert fields <= set(tree.nodes.dtype.names)
             nodes = np.asarray(KDTree(X).get_arrays()[2])
             assert {"idx_start", "idx_end", "is_leaf"} <= set(nodes.dtype.names)
+
+    def test_diagrams_are_made_of_blocks(self) -> None:
+        from sklearn.pipeline import Pipeline
+
+        with relied_on("scikit-learn", "_sk_visual_block_", "src/plr/regressor.py"):
+            block = type(Pipeline([("part", "passthrough")])._sk_visual_block_())
+            parts = ["first", "second"]
+            made = block("parallel", parts, names=["one", "two"], name_details=["1", "2"])
+            assert (made.kind, made.estimators, made.names) == ("parallel", parts, ["one", "two"])

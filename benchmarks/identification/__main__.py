@@ -39,9 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(options)
     if options.verb == "tables":
         return _tables(options)
-    from benchmarks.identification.data import EXPORTS, HELD_BACK, MAIN, export
+    from benchmarks.identification.data import EXPORTS, FINAL, HELD_BACK, MAIN, export
 
-    for path in export(options.datasets or (*MAIN, *HELD_BACK), options.out or EXPORTS):
+    for path in export(options.datasets or (*MAIN, *HELD_BACK, *FINAL), options.out or EXPORTS):
         print(path)
     return 0
 

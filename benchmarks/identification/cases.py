@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from benchmarks.identification.data import EXPORTS, HELD_BACK, MAIN, held_back_file
+from benchmarks.identification.data import EXPORTS, FINAL, HELD_BACK, MAIN, held_back_file
 from numpy.typing import NDArray
 
 from plr import CandidateSets, make_candidates
@@ -124,7 +124,7 @@ def make_problem(case: Case, exports: Path = EXPORTS) -> Problem:
 
 @lru_cache(_KEPT_WORKBENCHES)
 def _workbench(dataset: str, mechanism: str, set_size: str, exports: Path) -> Workbench:
-    files = (held_back_file(dataset, exports),) if dataset in HELD_BACK else ()
+    files = (held_back_file(dataset, exports),) if dataset in HELD_BACK or dataset in FINAL else ()
     protocol = Protocol(datasets=(dataset,), mechanism=mechanism, set_size=set_size, files=files)
     return Workbench(protocol, exports if exports.is_dir() else None)
 

@@ -166,6 +166,8 @@ class Fitted:
         What ``predict`` returns for the training rows, where it is known already.
     relative_scale : ndarray of shape (n,) or None
         Each training row's noise scale relative to the typical one, out of fold; None where all rows have the same.
+    importance : ndarray, one entry per column, or None
+        How much the model owes to each column, one in all; None where the model does not say.
     """
 
     report: Report
@@ -174,6 +176,7 @@ class Fitted:
     out_of_fold_weights: Floats | None = None
     training_prediction: Floats | None = None
     relative_scale: Floats | None = None
+    importance: Floats | None = None
 
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row, in the units of the labels."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
@@ -39,6 +40,7 @@ from plr.errors import (
 )
 from plr.folds import check_folds, make_folds, out_of_fold
 from plr.identification import Identification, choose, identification, shared
+from plr.imputation import Imputer, correction_columns
 from plr.intervals import Calibration, check_coverage, learn_calibration
 from plr.learners import Fitted, Learner, Task
 from plr.losses import Loss
@@ -65,6 +67,7 @@ __all__ = ["Identification", "PartialLabelRegressor"]
 
 Floats = NDArray[np.float64]
 
+_PARTS = ("learner", "weighting", "loss")
 _PRIOR_NAMES = ("auto", "given", "learned")
 
 # What scikit-learn's checks of X leave on an estimator, and ours.
@@ -156,6 +159,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     n_iter_ : int
         Rounds or epochs done.
     n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Each column's share in how much splits of trees lowered the loss, where the model has trees: with boosting, the
+        committee (its trees' alone), and `Refit` of regressors that have it.
     columns_ : Columns
         How categories became numbers; only where X is a frame with columns that are not numbers.
 
@@ -262,7 +268,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if callback is not None and not callable(callback):
             raise ParameterError(f"callback must be a function of (done, at most, loss), got {callback!r}.")
         threads = thread_count(self.n_jobs)
-        S = as_candidate_sets(y)
+        S = as_candidate_sets(y).named_like(X)
         # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
         probe = type(self)(**self.get_params(deep=False))
         probe.learner_ = learner
@@ -367,7 +373,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if belief is not None:
             self._belief = belief
             found = choose(belief.probabilities, S, belief.missing, diagnosis)
-            self._identified = found if checked is None else self._settle(found, S, checked)
+            self._identified = replace(found if checked is None else self._settle(found, S, checked), sets=S)
         return self
 
     def _take_parts(
@@ -399,6 +405,21 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if diagnosis is not None and diagnosis.caution:
             category = DependentLabelsWarning if diagnosis.dependent else AmbiguousDataWarning
             warnings.warn(diagnosis.caution, category, stacklevel=3)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Each column's share in how much splits of trees lowered the loss, one in all.
+
+        There is none where the model has no trees: for every model there is scikit-learn's ``permutation_importance``.
+        """
+        self._check_fitted()
+        found = self.model_.importance
+        if found is None:
+            raise AttributeError(
+                f"A {type(self.learner_).__name__} without trees has no feature_importances_; "
+                "sklearn.inspection.permutation_importance takes any model."
+            )
+        return found
 
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row.
@@ -482,7 +503,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if (X is None) != (S is None):
             raise ParameterError("Give both X and S to identify new rows, or neither to identify the training rows.")
         if X is not None:
-            return self._identify_rows(X, as_candidate_sets(S))
+            sets = as_candidate_sets(S).named_like(X)
+            return replace(self._identify_rows(X, sets), sets=sets)
         if self._identified is None:
             task, given = self._training_rows("Call identify() before pickling, or give the rows: identify(X, S).")
             sets = self._weigh(given, task.known)
@@ -491,22 +513,92 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 # Folds take over the start's weights: a row's were made without its fold. That other rows' were made
                 # with its candidates in sight is a trace at second hand, not worth a start for each fold.
                 out = self._out_of_fold = out_of_fold(self.learner_, task, self.cv)
-                noise = fit_noise(
-                    out,
-                    sets,
-                    self.weighting_,
-                    task.sample_weight,
-                    false_labels=task.false_labels,
-                    relative=model.relative_scale,
-                    rule=task.rule,
-                )
+                noise = self._noise_around(out, task, sets)
             found = identification(noise, out, sets, model.relative_scale, model.out_of_fold_weights, self.diagnosis_)
             if self.one_to_one:
                 shares, _ = share_training_records(given, found.probabilities, task.known, task.sample_weight)
                 again = choose(shares * (1.0 - found.missing)[given.row_index], given, found.missing)
                 found = replace(again, caution=found.caution)
-            self._identified = found if task.known is None else self._settle(found, given, task.known)
+            found = found if task.known is None else self._settle(found, given, task.known)
+            self._identified = replace(found, sets=given)
         return self._identified
+
+    def impute(self, n: int = 20, random_state: object = None) -> Floats:
+        """Draw the labels of all training rows several times, as uncertain as they are.
+
+        For multiple imputation: do an analysis once with each draw and pool the results by Rubin's rules, and what is
+        not known about the labels is in its standard errors. Candidates are drawn by the probabilities of `identify`;
+        a truth that is missing is drawn from the noise around the out-of-fold prediction; known labels stay. How far
+        predictions are off, as a linear function of the features, and the noise scale are drawn as well, since neither
+        is known exactly.
+
+        Parameters
+        ----------
+        n : int, default=20
+            How many draws.
+        random_state : int, RandomState or None, default=None
+            The same number gives the same draws.
+
+        Returns
+        -------
+        ndarray of shape (n, rows)
+
+        Notes
+        -----
+        All variables of the analysis must be among the features: what the model has not seen, the draws do not vary
+        with. An analysis should be one that linear functions of the features have a say in; of how uncertain the model
+        is about its other functions, the draws know what the probabilities say. Where the data cannot tell which
+        candidates are true (``diagnosis_``), rows are drawn independently of each other; so are records under
+        ``one_to_one``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from plr import PartialLabelRegressor
+        >>> X = np.linspace(0, 1, 100)[:, None]
+        >>> S = np.column_stack([3 * X[:, 0], np.random.default_rng(0).uniform(0, 3, size=100)])
+        >>> labels = PartialLabelRegressor(learner="linear").fit(X, S).impute(5, random_state=0)
+        >>> labels.shape, bool(np.isin(labels, S).all())
+        ((5, 100), True)
+        """
+        check_integer("n", n, low=1)
+        random = np.random.default_rng(check_seed(random_state).randint(2**31 - 1))
+        self._check_fitted()
+        task, given = self._training_rows("Call impute() before pickling, or fit again.")
+        found, model, noise = self.identify(), self.model_, self.noise_
+        prediction = self._out_of_fold if model.out_of_fold is None else model.out_of_fold
+        if prediction is None:
+            prediction = model.predict(task.X)
+        elif model.out_of_fold is None:
+            noise = self._noise_around(prediction, task, self._weigh(given, task.known))
+        agreement = None if self.prior_ is None else self.prior_.agreement
+        trust = 1.0 if agreement is None else min(agreement.exponent, 1.0)
+        weight = np.ones(len(given)) if task.sample_weight is None else task.sample_weight / task.sample_weight.mean()
+        features = encode_rows(task.X, self.learner_, task.categorical)
+        return Imputer(
+            given,
+            found.probabilities,
+            found.missing,
+            np.full(len(given), np.nan) if task.known is None else task.known.value,
+            prediction,
+            noise,
+            model.relative_scale,
+            weight,
+            correction_columns(features, len(given), weight),
+            0.0 if found.caution else trust,
+        ).draw(n, random)
+
+    def _noise_around(self, prediction: Floats, task: Task, sets: CandidateSets) -> NoiseModel:
+        """Return how true labels of the training rows scatter around other predictions than the fit's own."""
+        return fit_noise(
+            prediction,
+            sets,
+            self.weighting_,
+            task.sample_weight,
+            false_labels=task.false_labels,
+            relative=self.model_.relative_scale,
+            rule=task.rule,
+        )
 
     def review(
         self, n: int = 20, X: Any = None, S: Any = None, known: Any = None, random_state: object = None
@@ -617,6 +709,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "adaptive") -> Floats:
         """Return an interval around each prediction that holds the true label as often as asked.
 
+        The first call calibrates (see `calibrate`), which takes about as long as the fit did, and next to no time where
+        the model is the default; later ones only predict.
+
         Parameters
         ----------
         X : array-like of shape (n, d)
@@ -693,10 +788,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def calibrate(self) -> Calibration:
         """Learn how far true labels are from predictions, on candidate sets and on rows that were checked.
 
-        Predictions are those of models that were fitted without each fold of ``cv`` from the beginning: the committee
-        has made them in `fit`, and other learners are fitted again. On plain labels, out-of-fold predictions that the
-        learner made on the way will do. What was learned is kept in ``calibration_``; call this before a model is
-        pickled that is to give intervals later.
+        The committee has fitted everything without each fold of ``cv`` on the way; for other learners, and where false
+        candidates depend on the features, that is done now. On plain labels, any learner's out-of-fold predictions will
+        do. What was learned is kept in ``calibration_``; call this before a model is pickled that is to give intervals
+        later.
 
         Returns
         -------
@@ -706,10 +801,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         if self.calibration_ is None:
             task, S = self._training_rows("Call calibrate() before pickling, or fit again.")
             prediction, relative = self.model_.held_out, self.model_.relative_scale
-            if self._belief is not None:
-                # What is believed of other rows has come about with the row's candidates in sight.
-                prediction = None
-            elif prediction is None and S.values.size == len(S) and not task.rule.may_miss:
+            if prediction is None and S.values.size == len(S) and not task.rule.may_miss:
                 prediction = self.model_.out_of_fold
             if prediction is None:
                 fresh = replace(task, S=S, start=None, log_q=None, false_labels=None)
@@ -799,7 +891,19 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
         state |= {name: None for name in ("_training", "_given", "_belief") if name in state}
+        if state.get("_identified") is not None:
+            state["_identified"] = replace(state["_identified"], sets=None)
         return state
+
+    def _sk_visual_block_(self) -> Any:
+        """Return the parts for scikit-learn's diagram, names resolved."""
+        # Its class is private, and has moved; every pipeline makes one.
+        block = type(Pipeline([("part", "passthrough")])._sk_visual_block_())
+        found = self._resolve()
+        if hasattr(self, "model_"):
+            found = self.learner_, self.weighting_, self.loss_
+        names = [f"{name}: {type(part).__name__}" for name, part in zip(_PARTS, found, strict=True)]
+        return block("parallel", list(found), names=names, name_details=[str(part) for part in found])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -91,7 +91,7 @@ class ResidualDensity:
         """
         missing = self.missing if S.missing is None else S.missing
         odds = S.prior_or_uniform * self._ratio(prediction, S, log_q, scale)
-        odds *= (1.0 - missing) if np.ndim(missing) == 0 else (1.0 - missing)[S.row_index]
+        odds *= np.broadcast_to(1.0 - np.asarray(missing), len(S))[S.row_index]
         return odds / np.maximum(row_sums(odds, S) + missing, _TINY)[S.row_index]
 
     def mirrored(self) -> ResidualDensity:

@@ -1,14 +1,15 @@
 """How far off predictions are by the features of a row: what makes intervals wider where the model knows less.
 
 Boosted trees learn from the features, and from the prediction, how large residuals are, each candidate counted by how
-probable it is. What they say is taken to a power from 0 (all rows alike) to above 1 (probabilities even differences
-out), the one under which candidate sets of rows that the trees have not seen are likeliest; and not at all, unless the
-sets are clearly likelier.
+probable it is; then again, by probabilities under these widths, as long as candidate sets of rows that the trees have
+not seen become likelier. What they say counts in full, by its square root, or not at all, unless the sets are clearly
+likelier.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,10 @@ _MOST_TRIED = 3_000
 _FEWEST = 60
 # Rows that trees are grown on, at most.
 _MOST = 20_000
-_POWERS = (0.5, 1.0, 1.5, 2.0)
+_POWERS = (0.5, 1.0)
+# Powers that are tried where wide intervals cover less by more than so many standard errors, and the share of true
+# labels that they are to hold.
+_EVENING, _DOUBT, _LOOKED_AT = (1.0, 1.25, 1.5, 1.75, 2.0), 1.5, 0.9
 # By how much the sets must be likelier, in all: trees that had nothing to find gained up to five.
 _GAIN, _MORE = 6.0, 2.0
 _TURNS = 5
@@ -106,6 +110,7 @@ def fit_widths(
     log_q: Floats,
     folds: Folds,
     constant: Fit,
+    false: Callable[[Floats], Floats],
     seed: int,
     **missing: Any,
 ) -> tuple[RowWidths, Floats, Fit] | None:
@@ -125,6 +130,8 @@ def fit_widths(
         Rows of a fold are predicted by trees that have not seen them.
     constant : (ResidualDensity, ndarray)
         What `fit_residuals` finds where all rows are alike.
+    false : callable
+        The share of false labels below some labels.
     seed : int
     missing : float and bool
         As `fit_residuals` takes them.
@@ -169,7 +176,39 @@ def fit_widths(
         shares = density.probabilities(prediction, S, log_q, scale)
     if best is None:
         return None
-    return *best, fit_residuals(prediction, S, weight, log_q, best[1], **missing)
+    widths, scale = best
+    power = _even_out(some, scale[tried], false, **missing)
+    widths, scale = replace(widths, power=widths.power * power), np.clip(scale**power, 1.0 / _FURTHEST, _FURTHEST)
+    return widths, scale, fit_residuals(prediction, S, weight, log_q, scale, **missing)
+
+
+def _even_out(some: _Some, scale: Floats, false: Callable[[Floats], Floats], **missing: Any) -> float:
+    """Return the power of widths under which wide intervals cover no less than narrow ones, by counting.
+
+    Where there are many false labels, probabilities see residuals as more alike than they are: in noisy rows false
+    labels near the prediction pass for the true one. Counting does not (see `plr.intervals`).
+    """
+    S, prediction = some.S, some.prediction
+    logs = np.log(scale)
+    logs -= np.average(logs, weights=some.weight)
+    spread = float(some.weight @ logs**2)
+    if not spread > 0.0:
+        return 1.0
+    for power in _EVENING:
+        unit = np.clip(scale**power, 1.0 / _FURTHEST, _FURTHEST)
+        shares = some.fit(unit, **missing).probabilities(prediction, S, some.log_q, unit)
+        distance = np.abs(S.values - prediction[S.row_index])
+        order = np.argsort(distance / unit[S.row_index])
+        until = np.cumsum((shares * some.weight[S.row_index])[order])
+        half = (distance / unit[S.row_index])[order][int(np.searchsorted(until, _LOOKED_AT * until[-1]))] * unit
+        counted = row_sums((distance <= half[S.row_index]).astype(np.float64), S)
+        counted -= (S.sizes - row_sums(shares, S)) * (false(prediction + half) - false(prediction - half))
+        counted -= np.average(counted, weights=some.weight)
+        slope = float(some.weight @ (counted * logs)) / spread
+        error = float(np.sqrt(some.weight**2 @ (counted * logs) ** 2)) / spread
+        if slope > -_DOUBT * error:
+            break
+    return power
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,15 +84,6 @@ def test_fit_says_that_rows_are_few(run, tmp_path, folder):
     assert "Committee: Gaussian process only, as there are few rows" in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.slow
-def test_fit_says_that_intervals_are_of_models_with_less_effort(run, tmp_path, folder):
-    write_table(read_table(folder / "train.parquet").slice(0, 50), tmp_path / "some.csv")
-    _, err = run("fit", tmp_path / "some.csv", "--target", "y", "--truth", "truth", "-o", tmp_path / "m.plr")
-    assert "Note: intervals are measured on models fitted with less effort than this one: low." in err
-    run("report", tmp_path / "m.plr", "-o", tmp_path / "page.html")
-    assert "fitted with less effort than this one: low." in (tmp_path / "page.html").read_text()
-
-
 def test_an_effort_that_would_do_nothing_is_refused(run, tmp_path):
     _, err = run(
         "fit", "train.parquet", "--target", "y", "-o", tmp_path / "m.plr",

@@ -149,7 +149,7 @@ def test_the_model_needs_no_options_again(run, folder, model):
 
 
 def test_all_candidates_and_the_most_doubtful(run, folder, model):
-    out, _ = run("identify", model, "new.csv", "--all-candidates", "-o", "all.csv")
+    out, _ = run("identify", model, "new.csv", "--all", "-o", "all.csv")
     assert f"Wrote all.csv: {3 * ROWS} candidates. Of {ROWS} rows with several" in out
     every, new = read_table(folder / "all.csv"), read_table(folder / "new.csv")
     assert every.select(new.column_names).equals(new)
@@ -159,10 +159,37 @@ def test_all_candidates_and_the_most_doubtful(run, folder, model):
     doubtful = run("identify", model, "new.csv", "--doubtful", "3")[0].splitlines()
     assert doubtful[0] == "id,x,record,price,score,value,probability,index"
     assert len(doubtful) == 4
-    for options, count in (("--doubtful", "3"), 3), (("--all-candidates",), 3 * ROWS), ((), ROWS):
+    for options, count in (("--doubtful", "3"), 3), (("--all",), 3 * ROWS), ((), ROWS):
         shown = json.loads(run("identify", model, "new.csv", *options, "--json")[0])
         assert len(shown["id"]) == len(shown["probability"]) == count
     assert json.loads(run("predict", model, "new.csv", "--json")[0])["id"] == row_ids(new)
+
+
+def test_all_candidates_of_cells_with_several(run, folder):
+    table = "x,note,y\n" + "".join(f"{x},n{x},{x}|{x * 7 % 11}\n" for x in range(1, 25)) + "30,none,\n"
+    (folder / "cells.csv").write_text(table)
+    run(
+        "fit",
+        "cells.csv",
+        "--target",
+        "y",
+        "--learner",
+        "linear",
+        "--ignore",
+        "note",
+        "-o",
+        "cells.plr",
+        "--drop-empty",
+    )
+    run("identify", "cells.plr", "cells.csv", "--all", "-o", "every.csv")
+    every = read_table(folder / "every.csv")
+    assert every.column_names == ["x", "note", "y", "row", "value", "probability", "index", "chosen"]
+    assert every["row"].to_pylist() == [row for row in range(24) for _ in range(2)] + [24]
+    assert every["index"].to_pylist() == [0, 1] * 24 + [None]
+    assert every["chosen"].to_pylist().count(True) == 24
+    assert every["note"].to_pylist()[-3:] == ["n24", "n24", "none"]
+    shown = json.loads(run("identify", "cells.plr", "cells.csv", "--all", "--json")[0])
+    assert len(shown["value"]) == 49
 
 
 def test_rows_to_check_go_by_their_ids(run, folder, model):

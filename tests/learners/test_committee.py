@@ -63,7 +63,7 @@ def test_the_prediction_is_the_mean_of_both(default):
     assert model.share == 0.5
     assert_allclose(model.predict(X), np.mean(both, axis=0))
     assert not np.allclose(*both, atol=1e-3)
-    assert model.report.rounds == 2
+    assert model.report.rounds == 20
     # Each row's unseen prediction is by models that have not seen it, so it is worse than that of those that have.
     assert not np.allclose(model.out_of_fold, model.predict(X))
 
@@ -141,10 +141,10 @@ class TestFewRows:
     def test_the_gaussian_process_is_alone(self):
         X, _, S, _ = made_up(49)
         found = fit(X, S)
-        process = fit(X, S, GaussianProcess(chains=1, rounds=20))
         assert (found.trees, found.share, found.report) == (None, 1.0, found.process.report)
-        assert_array_equal(found.predict(X), process.predict(X))
-        assert_array_equal(found.out_of_fold_weights, process.out_of_fold_weights)
+        assert_array_equal(found.predict(X), found.process.predict(X))
+        assert_array_equal(found.out_of_fold_weights, found.process.weights)
+        assert_array_equal(found.out_of_fold, found.held_out)
 
     @pytest.mark.filterwarnings("ignore::plr.errors.FewRowsWarning")
     @pytest.mark.parametrize("rows", [1, 3, 5, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (2, 8))])
@@ -223,6 +223,7 @@ def test_workers_change_nothing_and_the_seed_does():
     one, two, other = (fit(X, S, seed=seed, n_jobs=jobs) for seed, jobs in ((3, 1), (3, 2), (4, 2)))
     assert_array_equal(one.predict(X), two.predict(X))
     assert_array_equal(one.out_of_fold, two.out_of_fold)
+    assert_array_equal(one.held_out, two.held_out)
     assert not np.array_equal(one.predict(X), other.predict(X))
 
 
@@ -232,6 +233,8 @@ def test_rows_without_weight_have_no_influence():
     with_them = fit(X, S, sample_weight=weight)
     without = fit(X[:80], S[:80], sample_weight=weight[:80])
     assert_allclose(with_them.predict(X), without.predict(X), rtol=1e-9)
+    assert_allclose(with_them.held_out[:80], without.held_out, rtol=1e-9)
+    assert np.isfinite(with_them.held_out).all()
 
 
 def test_the_unit_of_weights_does_not_matter():
@@ -270,15 +273,17 @@ def test_trees_begin_with_the_draws_and_keep_their_root_as_a_prior(monkeypatch, 
     seen, original = [], Refit.fit
     monkeypatch.setattr(Refit, "fit", lambda self, task: seen.append(task) or original(self, task))
     weighting = Posterior(missing_truth=0.1) if drawn else get_weighting("progressive")
-    weights = fit(X, S, rule=Rule(weighting, Squared())).process.weights
-    (told,) = seen
+    fit(X, S, rule=Rule(weighting, Squared()))
     if drawn:
-        assert_array_equal(told.start, weights)
-        roots = np.sqrt(np.maximum(weights, 1e-3))
-        assert_allclose(told.S.prior, roots / np.add.reduceat(roots, S.offsets[:-1])[S.row_index])
-        assert (told.rule.weighting.noise, told.rule.weighting.missing_truth) == ("gaussian", 0.1)
+        # Once without each fold, and with all rows.
+        assert [len(told.S) for told in seen] == [30, 30, 60]
+        for told in seen:
+            roots = np.sqrt(np.maximum(told.start, 1e-3))
+            assert_allclose(told.S.prior, roots / np.add.reduceat(roots, told.S.offsets[:-1])[told.S.row_index])
+            assert (told.rule.weighting.noise, told.rule.weighting.missing_truth) == ("gaussian", 0.1)
     else:
         # Under other weightings nothing was drawn.
+        (told,) = seen
         assert (told.rule.weighting, told.start, told.S.prior) == (weighting, None, None)
 
 
@@ -381,11 +386,13 @@ def test_frames_with_gaps_and_categories_survive_a_pickle():
     assert np.isfinite(model.predict(frame.assign(kind="new", b=np.nan))).all()
 
 
-def test_groups_and_folds_of_ones_own_leave_out_both_models():
+@pytest.mark.parametrize("false_labels", [0, 1])
+def test_groups_and_folds_of_ones_own_leave_out_both_models(false_labels):
     # Labels have nothing to do with features, so that only a row's twin can tell.
     random = np.random.default_rng(0)
     X = np.repeat(random.normal(size=(40, 2)), 2, axis=0)
-    S = CandidateSets(np.repeat(random.normal(size=40), 2), np.arange(81))
+    y = np.repeat(random.normal(size=40), 2)
+    S = make_candidates(y, false_labels, set_size="fixed", random_state=0)
     groups = np.repeat(np.arange(40), 2)
     folds = [(np.flatnonzero(groups % 4 != k), np.flatnonzero(groups % 4 == k)) for k in range(4)]
     told = {
@@ -393,13 +400,59 @@ def test_groups_and_folds_of_ones_own_leave_out_both_models():
         "groups": fit(X, S, groups=groups),
         "folds": fit(X, S, Committee("low", cv=folds)),
     }
-    agree = {name: np.corrcoef(model.out_of_fold, S.values)[0, 1] for name, model in told.items()}
-    assert agree["neither"] > 0.6
+    agree = {name: np.corrcoef(model.out_of_fold, y)[0, 1] for name, model in told.items()}
+    assert agree["neither"] > 0.6 if false_labels == 0 else agree["neither"] > 0.3
     assert max(agree["groups"], agree["folds"]) < 0.3
     assert told["groups"].out_of_fold_weights is told["folds"].out_of_fold_weights is None
+    for name in ("groups", "folds"):
+        held_out = told[name].held_out
+        assert (held_out is None) == (false_labels == 0)
+        assert held_out is None or np.corrcoef(held_out, y)[0, 1] < 0.3
 
 
 def test_identify_asks_for_no_more_fits(default, monkeypatch):
     for kind in (Committee, GaussianProcess):
         monkeypatch.setattr(kind, "fit", None)
     assert len(default.identify().index) == 250
+
+
+def asked_for_intervals():
+    _, y, _, _ = made_up(120)
+    groups = np.arange(120) // 3
+    return {
+        "folds": ({}, {}),
+        "a splitter": ({"cv": KFold(3)}, {}),
+        "folds of one's own": ({"cv": [(np.arange(40, 120), np.arange(40)), (np.arange(40), np.arange(40, 120))]}, {}),
+        "groups": ({}, {"groups": groups}),
+        "rows without weight": ({}, {"sample_weight": np.where(np.arange(120) % 7, 1.5, 0.0)}),
+        "checked rows": ({}, {"known": np.where(np.arange(120) % 9, np.nan, y)}),
+        "truth that may be missing": ({"weighting": Posterior(missing_truth="learned")}, {}),
+    }
+
+
+@pytest.mark.parametrize("case", asked_for_intervals())
+def test_intervals_ask_for_no_more_fits(case, monkeypatch):
+    parameters, more = asked_for_intervals()[case]
+    X, y, S, _ = made_up(120)
+    model = PartialLabelRegressor(**{"effort": "low", "cv": 2, "random_state": 0, **parameters}).fit(X, S, **more)
+    for kind in (Committee, GaussianProcess, Refit):
+        monkeypatch.setattr(kind, "fit", None)
+    assert model.learner_.effort_of_folds(model.model_) is None
+    intervals = model.predict_interval(X)
+    assert np.mean((intervals[:, 0] <= y) & (y <= intervals[:, 1])) > 0.7
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict_interval(X), intervals)
+
+
+def test_held_out_predictions_are_about_as_far_off_as_new_ones(default):
+    _, y, _, _ = made_up(250)
+    new, labels, _, _ = made_up(300, seed=1)
+    held_out, fresh = (
+        np.sqrt(np.mean(error**2)) for error in (default.model_.held_out - y, default.predict(new) - labels)
+    )
+    assert 0.8 * fresh < held_out < 1.6 * fresh
+
+
+def test_other_weightings_hold_nothing_out_in_the_fit():
+    X, _, S, _ = made_up(60, false_labels=1)
+    assert fit(X, S, rule=Rule(get_weighting("progressive"), Squared())).held_out is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,10 +16,20 @@ from threadpoolctl import threadpool_limits
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import DivergenceError, ParameterError
+from plr.folds import make_folds
 from plr.learners import GaussianProcess, Task
 from plr.learners.gaussian_process._sampling import sweep
-from plr.learners.gaussian_process.chain import ChainSettings, ChainTask, Kernel, _Sampler, _System, cholesky
-from plr.learners.gaussian_process.learner import _agreeing
+from plr.learners.gaussian_process.chain import (
+    ChainSettings,
+    ChainTask,
+    Kernel,
+    _Sampler,
+    _System,
+    _Systems,
+    cholesky,
+    run_chain,
+)
+from plr.learners.gaussian_process.learner import _agreeing, _deal
 from plr.losses import Absolute, Squared
 from plr.weighting import WEIGHTINGS, Posterior, Rule, get_weighting
 
@@ -203,6 +214,63 @@ def test_unseen_predictions_are_those_of_refits_without_the_row():
     labels = np.random.default_rng(3).normal(size=40)
     expected = [without_row(system, problem, kernel, labels, row)[0] for row in range(40)]
     assert_allclose(system.leave_one_out(labels), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_system_of_a_fold_is_that_of_its_rows_alone(dtype):
+    problem, kernel, whole = a_system(dtype=dtype)
+    rows = len(problem.S)
+    # Parts that overlap, and rows that are in neither.
+    seen = [np.arange(rows) % 3 > 0, np.arange(rows) % 4 > 1]
+    systems = _Systems(kernel, problem.X[:15], replace(problem, folds=tuple(seen)), dtype)
+    tolerance = 1e-9 if dtype is np.float64 else 2e-3
+    assert_allclose(systems.system(0).gain, whole.gain, atol=tolerance)
+    labels = np.random.default_rng(5).normal(size=rows)
+    for number, mask in enumerate(seen, start=1):
+        features, weight = systems.features[mask].astype(np.float64), problem.weight[mask]
+        precision = (features.T * weight) @ features + kernel.noise * np.eye(features.shape[1])
+        system = systems.system(number)
+        assert_allclose(system.gain[mask], np.linalg.solve(precision, features.T).T * weight[:, None], atol=tolerance)
+        assert_array_equal(system.gain[~mask], 0.0)
+        assert_array_equal(system.leverage[~mask], 0.0)
+        expected = np.linalg.solve(precision, features.T @ (weight * labels[mask]))
+        assert_allclose(systems.coefficients(number, labels), expected, atol=10 * tolerance)
+
+
+def test_rows_out_of_a_fold_have_no_say_in_it_but_for_the_kernel(monkeypatch):
+    monkeypatch.setattr(Kernel, "learned", lambda self, *given: self)
+    X, _, S, _ = made_up(60)
+    seen = np.arange(60) >= 20
+    values = S.values.copy()
+    values[: S.offsets[20]] += np.random.default_rng(1).normal(size=S.offsets[20])
+    plan = ChainSettings(rounds=3, sweeps=4, steps=1, kernel_rows=30, features=20, last_features=30)
+    found = []
+    for sets in (S, CandidateSets(values, S.offsets)):
+        problem = ChainTask(X, sets, np.ones(60), np.ones(sets.values.size), np.zeros(60), None, (seen,))
+        found.append(run_chain(problem, plan, posterior(), 0))
+    (whole, (part,)), (other, (again,)) = found
+    assert_array_equal(part.coefficients, again.coefficients)
+    assert_array_equal(part.prediction, again.prediction)
+    assert_array_equal(part.weights[S.offsets[20] :], again.weights[S.offsets[20] :])
+    assert not np.array_equal(whole.coefficients, other.coefficients)
+
+
+def test_each_fold_is_left_out_and_each_chain_leaves_one_out():
+    assert _deal(5, 2) == [[0, 2, 4], [1, 3]]
+    assert _deal(2, 4) == [[0], [1], [0], [1]]
+    assert _deal(0, 3) == [[], [], []]
+
+
+def test_rows_that_no_chain_has_seen_are_held_out_as_well():
+    X, y, S, _ = made_up(240)
+    task = Task(X, S, posterior())
+    learner = GaussianProcess(chains=2, rounds=24, most_rows=120)
+    model, draws = learner.fit_folds(task, make_folds(task, 3))
+    assert [len(own.prediction) for own in draws] == [240] * 3
+    for own in draws:
+        check_weights(own.weights, S)
+        assert np.corrcoef(own.prediction, y)[0, 1] > 0.8
+    assert len(model.chains) == 2
 
 
 def test_plain_labels_are_gaussian_process_regression():

@@ -62,9 +62,11 @@ def test_exports_hold_the_same_tables(tmp_path):
     assert held.table.append_column("charges", [held.target]).equals(data.held_back_table("medical_cost"))
 
 
-@pytest.mark.parametrize("name", list(data.HELD_BACK))
-def test_held_back_tables_are_whole(name):
-    table = dataset_of(data.held_back_table(name), data.HELD_BACK[name].target)
+@pytest.mark.parametrize("name", [*data.HELD_BACK, *data.FINAL])
+def test_held_back_and_final_tables_are_whole(name):
+    source = (data.HELD_BACK | data.FINAL)[name]
+    table = dataset_of(data.held_back_table(name), source.target)
+    assert len(table.target) == source.rows
     assert 300 <= len(table) <= 5000
     assert np.isfinite(table.X).all()
     # No column gives the label away.

@@ -370,8 +370,6 @@ def test_places_and_lists_of_a_long_table():
     assert long.table.to_pydict() == {"id": [2, 1, 3], "x": [5.0, 6.0, None], "y": [[1.0, 3.0], [2.0], []]}
     assert long.place(0) == "row 2, which begins in data row 0 counted from 0"
     assert SetColumns(("y",)).read(long.table, long) == CandidateSets.from_lists([[1.0, 3.0], [2.0]])
-    with pytest.raises(ParameterError, match="one line per candidate"):
-        TableModel(learner="linear").fit(table.slice(0, 3), "y", intervals=False).identify(table, all_candidates=True)
 
 
 @pytest.mark.filterwarnings("ignore::plr.errors.PlrWarning")

@@ -70,7 +70,7 @@ _PADDED_EXCESS = 10
 class Flat(NamedTuple):
     """Candidates of all rows one after the other, as read: not yet checked, and the prior not yet normalised.
 
-    ``order`` is which line of a table each candidate came from, where they were reordered.
+    ``order`` is which line of a table each candidate came from, where they were reordered; ``keys`` are the row ids.
     """
 
     values: Floats
@@ -79,6 +79,7 @@ class Flat(NamedTuple):
     slots: NDArray[np.int32] | None = None
     names: Names | None = None
     order: Integers | None = None
+    keys: Any = None
 
 
 def offsets_of(sizes: Integers) -> Integers:
@@ -146,7 +147,7 @@ def checked(flat: Flat, empty: str, prior_is: str = "share") -> Parts:
     """Apply the rules of all constructors: finite candidates, no row without one, priors that sum to one."""
     check_choice("empty", empty, ("raise", "drop"))
     check_choice("prior_is", prior_is, PRIOR_KINDS)
-    values, sizes, prior, slots, names, _ = flat
+    values, sizes, prior, slots, names, *_ = flat
     if prior is None and prior_is != "share":
         raise ParameterError(
             f"{{parameter}} {prior_is!r} needs a prior; give one.", parameter="prior_is", value=prior_is

@@ -5,17 +5,31 @@ pyarrow is imported where it is used, so it never loads needlessly.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plr.candidates.arrays import Flat, name_rows, not_a_number, read_lists, rows_of
-from plr.errors import CandidateError, PlrError
+from plr.candidates.arrays import Flat, is_missing, is_number, name_rows, not_a_number, read_lists, rows_of
+from plr.errors import CandidateError, ParameterError, PlrError, PriorError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_arrow", "check_buffers", "is_frame", "is_list_column", "is_text_column", "parse_cells", "read_column"]
+__all__ = [
+    "as_arrow",
+    "check_buffers",
+    "is_frame",
+    "is_list_column",
+    "is_text_column",
+    "parse_cells",
+    "read_column",
+    "read_texts",
+]
+
+
+# What numbers are written with, and what brackets and priors are.
+_OF_NUMBERS = set("0123456789+-.eE:[]")
 
 
 def is_frame(data: Any) -> bool:
@@ -109,15 +123,18 @@ def as_arrow(column: Any) -> Any:
 
 
 def is_text_column(column: Any) -> bool:
-    """Whether this is a column of texts, some of which hold several values.
+    """Whether this is a column of texts, some of which hold several values; plain numbers may be among them.
 
-    >>> is_text_column(["1|2", "3"]), is_text_column(["1", "2"]), is_text_column([1.0, 2.0])
-    (True, False, False)
+    >>> is_text_column(["1|2", "3"]), is_text_column(["1|2", 3.0]), is_text_column(["1", "2"]), is_text_column([1.0])
+    (True, True, False, False)
     """
     values = np.asarray(column, dtype=object) if not isinstance(column, list | tuple) else column
-    if getattr(values, "ndim", 1) != 1 or not all(isinstance(cell, str) for cell in values):
+    if getattr(values, "ndim", 1) != 1:
         return False
-    return any("|" in cell or cell.lstrip().startswith("[") for cell in values)
+    kinds = set(map(type, values))
+    if str not in kinds or not all(kind is str or is_number(kind) or kind is type(None) for kind in kinds):
+        return False
+    return any(isinstance(cell, str) and ("|" in cell or cell.lstrip().startswith("[")) for cell in values)
 
 
 def parse_cells(cells: Any, name: str = "") -> pa.Array:
@@ -140,18 +157,90 @@ def parse_cells(cells: Any, name: str = "") -> pa.Array:
         return parts.cast(numbers)
     except pa.ArrowInvalid:
         row = next(row for row, part in enumerate(parts) if not _are_numbers(part.values))
-        text = given[row].as_py()
-        problem = f"{text!r} is not a set of candidates; write 12.5|13.1 or [12.5, 13.1]."
-        raise CandidateError(
-            f"Column {name!r}, row {row}: {problem}" if name else f"Row {row}: {problem}",
-            row=row,
-            column=name or None,
-            value=text,
-            problem=f"column {name!r}: {problem}" if name else problem,
-        ) from None
+        raise _no_set(given[row].as_py(), row, name) from None
 
 
-def _split(cells: pa.Array, *, blanks: bool = False) -> pa.Array:
+def read_texts(cells: Any, separator: str, may_lack_prior: bool) -> Flat:
+    """Read sets written as texts, each candidate perhaps with its prior after a colon.
+
+    Parameters
+    ----------
+    cells : iterable of str
+        Plain numbers may be among them; missing where there is no set.
+    separator : str
+        What stands between candidates.
+    may_lack_prior : bool
+        Whether rows without priors may stand beside rows that have some.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not isinstance(separator, str) or not separator or set(separator) & _OF_NUMBERS:
+        raise ParameterError(
+            "{parameter} must be a text such as '|', without digits, signs, points, colons, brackets or the letter e; "
+            f"got {separator!r}.",
+            parameter="separator",
+            value=separator,
+        )
+    # Entries of Arrow's columns are objects of its own.
+    entries = as_arrow(cells).to_pylist() if isinstance(cells, pa.Array | pa.ChunkedArray) else cells
+    texts = pa.array([_as_text(cell, row) for row, cell in enumerate(entries)], pa.string())
+    parts = _split(texts, separator, blanks=True)
+    sizes = np.asarray(pc.fill_null(pc.list_value_length(parts), 0)).astype(np.int64)
+    flat = parts.flatten()
+    has_prior = pc.match_substring(flat, ":")
+    pairs = pc.extract_regex(flat, r"^(?P<value>[^:]*?)\s*(?::\s*(?P<prior>[^:]*))?$")
+    value, prior = pc.struct_field(pairs, "value"), pc.if_else(has_prior, pc.struct_field(pairs, "prior"), "1")
+    try:
+        values, shares = (np.asarray(column.cast(pa.float64())) for column in (value, prior))
+        wrong = np.asarray(pairs.is_null())
+    except pa.ArrowInvalid:
+        wrong = np.array([not (_is_number(one) and _is_number(two)) for one, two in zip(value, prior, strict=True)])
+    if wrong.any():
+        row = int(rows_of(np.flatnonzero(wrong), sizes)[0])
+        raise _no_set(texts[row].as_py(), row, separator=separator)
+    given = np.asarray(has_prior.cast(pa.int8())).astype(bool)
+    if not given.any():
+        return Flat(values, sizes)
+    row_of = np.repeat(np.arange(len(sizes)), sizes)
+    with_prior = np.bincount(row_of, given, minlength=len(sizes))
+    lacking = (with_prior < sizes) if not may_lack_prior else (with_prior > 0) & (with_prior < sizes)
+    if lacking.any():
+        row = int(np.flatnonzero(lacking)[0])
+        problem = (
+            f"{texts[row].as_py()!r} has a prior for {int(with_prior[row])} of its {sizes[row]} candidates; "
+            f"give one to each, such as 12.5:0.7{separator}13.1:0.3."
+        )
+        raise PriorError(f"Row {row}: {problem}", row=row, value=texts[row].as_py(), problem=problem)
+    return Flat(values, sizes, shares)
+
+
+def _as_text(cell: Any, row: int) -> str | None:
+    if isinstance(cell, str):
+        return cell
+    if is_missing(cell):
+        return None
+    if is_number(type(cell)) and not isinstance(cell, bool | np.bool_):
+        return repr(float(cell))
+    raise CandidateError(
+        f"Row {row} holds {cell!r} of type {type(cell).__name__}; from_text takes texts such as 12.5|13.1 and numbers.",
+        row=row,
+        value=cell,
+    )
+
+
+def _no_set(text: str, row: int, name: str = "", separator: str = "|") -> CandidateError:
+    problem = f"{text!r} is not a set of candidates; write 12.5{separator}13.1 or [12.5, 13.1]."
+    return CandidateError(
+        f"Column {name!r}, row {row}: {problem}" if name else f"Row {row}: {problem}",
+        row=row,
+        column=name or None,
+        value=text,
+        problem=f"column {name!r}: {problem}" if name else problem,
+    )
+
+
+def _split(cells: pa.Array, separator: str = "|", *, blanks: bool = False) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -159,12 +248,27 @@ def _split(cells: pa.Array, *, blanks: bool = False) -> pa.Array:
     # A comma separates only within brackets: elsewhere it may be somebody's decimal point.
     listed = pc.and_(pc.starts_with(cells, "["), pc.ends_with(cells, "]"))
     if pc.any(listed).as_py():
-        inside = pc.replace_substring(pc.utf8_trim(cells, "[] "), ", ", "|")
-        cells = pc.if_else(listed, pc.replace_substring(inside, ",", "|"), cells)
-    if blanks:
-        cells = pc.replace_substring_regex(cells, r"\s*\|\s*", "|")
+        inside = pc.replace_substring(pc.utf8_trim(cells, "[] "), ", ", separator)
+        cells = pc.if_else(listed, pc.replace_substring(inside, ",", separator), cells)
+    if separator.isspace():
+        cells = pc.replace_substring_regex(cells, r"\s+", separator)
+    elif blanks:
+        cells = pc.replace_substring_regex(cells, rf"\s*{re.escape(separator)}\s*", separator)
+    # One at the end separates nothing; two are a candidate that is missing.
+    ends = pc.ends_with(cells, separator)
+    if pc.any(ends).as_py():
+        cells = pc.if_else(ends, pc.utf8_slice_codeunits(cells, 0, -len(separator)), cells)
     cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
-    return pc.split_pattern(cells, "|")
+    return pc.split_pattern(cells, separator)
+
+
+def _is_number(text: pa.Scalar) -> bool:
+    import pyarrow as pa
+
+    try:
+        return text.as_py() is not None and text.cast(pa.float64()) is not None
+    except pa.ArrowInvalid:
+        return False
 
 
 def _are_numbers(parts: pa.Array | None) -> bool:

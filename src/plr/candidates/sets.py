@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import pairwise
 from types import EllipsisType, MappingProxyType
@@ -33,7 +33,7 @@ from plr.candidates.arrays import (
     read_with_prior,
     tidy_slots,
 )
-from plr.candidates.arrow import is_frame, is_list_column, is_text_column, parse_cells, read_column
+from plr.candidates.arrow import is_frame, is_list_column, is_text_column, read_column, read_texts
 from plr.candidates.features import (
     Column,
     Flatten,
@@ -45,6 +45,8 @@ from plr.candidates.features import (
     join_columns,
     read_features,
 )
+from plr.candidates.html import SHOWN_ROWS, as_html, listed_candidates
+from plr.candidates.origin import Origin, join_origins, origin_of, origin_of_lines
 from plr.candidates.tables import column_of, columns_of, read_columns, read_long
 from plr.errors import CandidateError, ParameterError
 
@@ -111,6 +113,9 @@ class CandidateSets:
         How probable it is, before anything is learned, that none of a row's candidates is true; None where the prior
         does not say (``prior_is="share"``). Rows count in training by how probable it is that they have their truth,
         and ``identify`` begins with it.
+    origin : Origin or None
+        What kind of frame the sets were read from and what it calls its rows, which `Identification.to_frame` goes by;
+        None where that is not known. It travels as features do.
 
     Examples
     --------
@@ -123,7 +128,7 @@ class CandidateSets:
     [[5.0, 5.5, 9.1], [3.1, 7.0]]
     """
 
-    __slots__ = ("features", "kept", "missing", "offsets", "prior", "record", "slots", "values")
+    __slots__ = ("features", "kept", "missing", "offsets", "origin", "prior", "record", "slots", "values")
 
     # ``array + S`` would otherwise pad S and add the numbers up.
     __array_ufunc__ = None
@@ -137,6 +142,7 @@ class CandidateSets:
     missing: Floats | None
     features: Mapping[str, Column]
     record: Column | None
+    origin: Origin | None
 
     def __init__(
         self,
@@ -164,7 +170,9 @@ class CandidateSets:
         missing: Floats | None,
         features: Mapping[str, Column],
         record: Column | None,
+        origin: Origin | None = None,
     ) -> None:
+        object.__setattr__(self, "origin", origin)
         held = {"values": values, "offsets": offsets, "prior": prior, "slots": slots, "kept": kept}
         held |= {"missing": missing, "record": record}
         for name, array in held.items():
@@ -181,12 +189,15 @@ class CandidateSets:
         features: Mapping[str, Any] | None,
         record: Any,
         flatten: Callable[[], Flatten],
+        origin: Origin | None = None,
     ) -> CandidateSets:
         """Check what a constructor has read; ``flatten`` makes what reads features as the candidates were read."""
         parts = checked(flat, empty, prior_is)
+        kept = parts[4]
+        origin = origin if origin is None or kept is None else origin.take(kept)
         if record is None and (features is None or (isinstance(features, Mapping) and not features)):
-            return cls._of_checked(*parts)
-        return cls._of_checked(*parts, *read_features(features, record, flatten(), flat))
+            return cls._of_checked(*parts, origin=origin)
+        return cls._of_checked(*parts, *read_features(features, record, flatten(), flat), origin)
 
     @classmethod
     def _of_checked(
@@ -199,6 +210,7 @@ class CandidateSets:
         missing: Floats | None = None,
         features: Mapping[str, Column] | None = None,
         record: Column | None = None,
+        origin: Origin | None = None,
     ) -> CandidateSets:
         """Take arrays that are known to be right, without checks and copies.
 
@@ -206,7 +218,7 @@ class CandidateSets:
         arrays are shared: nobody may write to them afterwards.
         """
         made = cls.__new__(cls)
-        made._hold(values, offsets, prior, slots, kept, missing, features or {}, record)
+        made._hold(values, offsets, prior, slots, kept, missing, features or {}, record, origin)
         return made
 
     @classmethod
@@ -243,8 +255,9 @@ class CandidateSets:
         >>> S.to_lists(), S.kept, S.features["score"]
         ([[1.0, 2.0], [3.0]], array([0, 2]), array([0.9, 0.2, 0.4]))
         """
+        origin = origin_of(lists)
         flat = read_with_prior(read_lists, lists, prior)
-        return cls._made(flat, empty, prior_is, features, record, lambda: flatten_lists(flat.sizes))
+        return cls._made(flat, empty, prior_is, features, record, lambda: flatten_lists(flat.sizes), origin)
 
     @classmethod
     def from_padded(
@@ -281,7 +294,10 @@ class CandidateSets:
         ([[1.0, 2.0], [3.0]], array([0, 1, 1], dtype=int32))
         """
         flat = read_padded(array, prior)
-        return cls._made(flat, empty, prior_is, features, record, lambda: flatten_padded(~np.isnan(as_floats(array))))
+        origin = origin_of(array)
+        return cls._made(
+            flat, empty, prior_is, features, record, lambda: flatten_padded(~np.isnan(as_floats(array))), origin
+        )
 
     @classmethod
     def from_columns(
@@ -326,7 +342,8 @@ class CandidateSets:
         def of_columns() -> Flatten:
             return flatten_columns(partial(column_of, list(columns_of(df))), columns)
 
-        return cls._made(flat, empty, prior_is, features, record, of_columns)
+        origin = replace(origin_of(df) or Origin("arrow"), columns=tuple(columns))
+        return cls._made(flat, empty, prior_is, features, record, of_columns, origin)
 
     @classmethod
     def from_arrow(
@@ -363,7 +380,39 @@ class CandidateSets:
         [[1.0, 2.0], [3.0]]
         """
         flat = read_with_prior(read_column, column, prior)
-        return cls._made(flat, empty, prior_is, features, record, lambda: flatten_lists(flat.sizes))
+        return cls._made(flat, empty, prior_is, features, record, lambda: flatten_lists(flat.sizes), origin_of(column))
+
+    @classmethod
+    def from_text(
+        cls, cells: Iterable[Any], separator: str = "|", *, empty: str = "raise", prior_is: str = "share"
+    ) -> CandidateSets:
+        """Read sets that are written as texts, such as ``12.5|13.1``, or with priors ``12.5:0.7|13.1:0.3``.
+
+        Parameters
+        ----------
+        cells : iterable of str
+            One text per row: candidates with a separator between them and perhaps one at the end, all in square
+            brackets or not. A plain number is one candidate. A missing cell or an empty text is an empty row. After a
+            colon comes the candidate's prior; within a row either all candidates have one or none, and those of a row
+            without priors share alike.
+        separator : str, default="|"
+            What stands between candidates. A blank stands for one or more. In square brackets a comma will do.
+        empty : {"raise", "drop"}, default="raise"
+            What to do about rows without a candidate.
+        prior_is : {"share", "probability", "match_weight"}, default="share"
+            What the prior's numbers are; see `CandidateSets`.
+
+        Examples
+        --------
+        >>> CandidateSets.from_text(["12.5 | 13.1|", "[7, 8]", 4]).to_lists()
+        [[12.5, 13.1], [7.0, 8.0], [4.0]]
+        >>> S = CandidateSets.from_text(["12.5:0.7; 13.1:0.3", "4"], separator=";")
+        >>> S.to_lists(), S.prior
+        ([[12.5, 13.1], [4.0]], array([0.7, 0.3, 1. ]))
+        """
+        origin = origin_of(cells)
+        flat = read_texts(cells, separator, prior_is == "share")
+        return cls._made(flat, empty, prior_is, None, None, lambda: flatten_lists(flat.sizes), origin)
 
     @classmethod
     def from_long(
@@ -414,7 +463,8 @@ class CandidateSets:
         def of_lines() -> Flatten:
             return flatten_lines(partial(column_of, list(columns_of(df))), len(flat.values), flat.order)
 
-        return cls._made(flat, empty, prior_is, {name: name for name in features}, record, of_lines)
+        origin = origin_of_lines(df, row, rows, flat.keys, len(flat.values), flat.order)
+        return cls._made(flat, empty, prior_is, {name: name for name in features}, record, of_lines, origin)
 
     @classmethod
     def from_labels(
@@ -444,7 +494,7 @@ class CandidateSets:
         [[1.0], [2.0]]
         """
         flat = read_labels(y, empty)
-        return cls._made(flat, empty, "share", features, record, lambda: flatten_padded(flat.sizes > 0))
+        return cls._made(flat, empty, "share", features, record, lambda: flatten_padded(flat.sizes > 0), origin_of(y))
 
     @classmethod
     def concatenate(cls, parts: Iterable[CandidateSets]) -> CandidateSets:
@@ -461,7 +511,7 @@ class CandidateSets:
         if any(S.prior is not None for S in sets):
             prior = np.concatenate([S.prior_or_uniform for S in sets])
         if any(S.slots is not None for S in sets):
-            slots = np.concatenate([S._slots_or_positions for S in sets])
+            slots = np.concatenate([S.row_positions for S in sets])
         if any(S.missing is not None for S in sets):
             missing = np.concatenate([np.zeros(len(S)) if S.missing is None else S.missing for S in sets])
         features = {}
@@ -476,7 +526,9 @@ class CandidateSets:
         if 0 < len(records) < len(sets):
             raise CandidateError("Some of the candidate sets have records and others have not; give them to all.")
         record = np.concatenate(records) if records else None
-        return cls._of_checked(values, offsets, prior, tidy_slots(slots, offsets), None, missing, features, record)
+        origin = join_origins([S.origin for S in sets])
+        slots = tidy_slots(slots, offsets)
+        return cls._of_checked(values, offsets, prior, slots, None, missing, features, record, origin)
 
     @property
     def prior_or_uniform(self) -> Floats:
@@ -487,7 +539,8 @@ class CandidateSets:
         return _read_only(np.repeat(1.0 / sizes, sizes))
 
     @property
-    def _slots_or_positions(self) -> Integers | NDArray[np.int32]:
+    def row_positions(self) -> Integers | NDArray[np.int32]:
+        """The slot of every candidate: the number of its column, or else its position in the row."""
         return positions(self.offsets) if self.slots is None else self.slots
 
     @property
@@ -553,7 +606,9 @@ class CandidateSets:
         prior = None if self.prior is None else self.prior[places]
         slots = None if self.slots is None else tidy_slots(self.slots[places], offsets)
         missing = None if self.missing is None else self.missing[chosen]
-        return self._of_checked(self.values[places], offsets, prior, slots, None, missing, *self._known(places))
+        known = self._known(places)
+        origin = None if self.origin is None else self.origin.take(chosen, places)
+        return self._of_checked(self.values[places], offsets, prior, slots, None, missing, *known, origin)
 
     def _known(self, places: Any) -> tuple[dict[str, Column], Column | None]:
         """Return features and records of some candidates."""
@@ -601,6 +656,22 @@ class CandidateSets:
             f"values {self.values.min():.6g} to {self.values.max():.6g}, {kind})"
         )
 
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table, for notebooks."""
+        first = range(min(len(self), SHOWN_ROWS))
+        shares = [
+            None if self.prior is None else self.prior[self.offsets[row] : self.offsets[row + 1]] for row in first
+        ]
+        candidates = [listed_candidates(self[row], share) for row, share in zip(first, shares, strict=True)]
+        column = "candidates" if self.prior is None else "candidates (prior)"
+        return as_html(repr(self), self.labels(first), {column: candidates}, len(self))
+
+    def labels(self, rows: Iterable[int]) -> list[str]:
+        """Return what some rows are called where they were read from."""
+        if self.origin is not None and self.origin.keys is not None:
+            return [self.origin.label(row) for row in rows]
+        return [str(row if self.kept is None else self.kept[row]) for row in rows]
+
     def mean(self) -> Floats:
         """Prior-weighted mean of each row: the target of the paper's AVGV.
 
@@ -637,9 +708,20 @@ class CandidateSets:
             prior[order[groups]] = np.add.reduceat(self.prior[order], groups)
         leaders = np.sort(order[groups])
         offsets = offsets_of(np.bincount(rows[leaders], minlength=len(self)))
-        slots = tidy_slots(self._slots_or_positions[leaders], offsets)
+        slots = tidy_slots(self.row_positions[leaders], offsets)
         known = self._known(leaders)
-        return self._of_checked(self.values[leaders], offsets, prior[leaders], slots, None, self.missing, *known)
+        origin = None if self.origin is None else self.origin.take(slice(None), leaders)
+        return self._of_checked(
+            self.values[leaders], offsets, prior[leaders], slots, None, self.missing, *known, origin
+        )
+
+    def named_like(self, X: Any) -> CandidateSets:
+        """Return the same sets, whose rows are called what those of X are, where nothing is known of their own names.
+
+        X is of as many rows.
+        """
+        origin = origin_of(X) if self.origin is None and getattr(X, "shape", (None,))[0] == len(self) else None
+        return self if origin is None else self._with(origin=origin)
 
     def with_prior(self, prior: Floats) -> CandidateSets:
         """Return the same sets with another prior, which sums to one in each row."""
@@ -753,6 +835,12 @@ def as_candidate_sets(S: Any, empty: str = "raise") -> CandidateSets:
     >>> as_candidate_sets([1.5, 2.5]).to_lists()
     [[1.5], [2.5]]
     """
+    read = _read_target(S, empty)
+    origin = origin_of(S) if read.origin is None else None
+    return read if origin is None else read._with(origin=origin if read.kept is None else origin.take(read.kept))
+
+
+def _read_target(S: Any, empty: str) -> CandidateSets:
     if isinstance(S, CandidateSets):
         return S
     if S is None:
@@ -771,7 +859,7 @@ def as_candidate_sets(S: Any, empty: str = "raise") -> CandidateSets:
     if is_list_column(S):
         return CandidateSets.from_arrow(S, empty=empty)
     if is_text_column(S):
-        return CandidateSets.from_arrow(parse_cells(S), empty=empty)
+        return CandidateSets.from_text(S, empty=empty)
     if hasattr(S, "__array__"):
         array = S if isinstance(S, np.ma.MaskedArray) else np.asarray(S)
         if array.ndim == 1:

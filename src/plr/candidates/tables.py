@@ -120,7 +120,10 @@ def read_long(table: Any, row: Any, value: Any, prior: Any = None, rows: Any = N
     if np.any(codes[1:] < codes[:-1]):
         order = np.argsort(codes, kind="stable")
         values, shares = values[order], None if shares is None else shares[order]
-    return Flat(unshared(values, np.float64), sizes, shares, names=lambda number: names[number].as_py(), order=order)
+    keys = _as_given(names, column_of(content, row) if rows is None else rows)
+    return Flat(
+        unshared(values, np.float64), sizes, shares, names=lambda number: names[number].as_py(), order=order, keys=keys
+    )
 
 
 def _row_ids(column: Any, what: str) -> Any:
@@ -143,6 +146,15 @@ def _row_ids(column: Any, what: str) -> Any:
     if kinds.is_floating(ids.type):
         return ids.cast(pa.float64())
     return ids.cast(pa.large_string()) if kinds.is_string(ids.type) or kinds.is_string_view(ids.type) else ids
+
+
+def _as_given(names: Any, column: Any) -> Any:
+    """Return row ids in the type that they came in, whatever they were compared as."""
+    import pyarrow as pa
+
+    kind = as_arrow(np.asarray(column) if isinstance(column, range) else column).type
+    # Arrow cannot take from the string views that Polars hands out.
+    return names if not len(names) or pa.types.is_string_view(kind) else names.cast(kind)
 
 
 def _codes(ids: Any, rows: Any) -> tuple[Integers, Any]:

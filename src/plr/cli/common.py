@@ -37,6 +37,7 @@ _PATIENCE = 1.0
 _LONGEST_NAME = 200
 # Parameters whose option has another name.
 _OTHER_NAMES = {
+    "all_candidates": "all",
     "columns": "target",
     "coverage": "interval",
     "identify": "identified",

@@ -123,7 +123,7 @@ def fit_command(
         ),
     ] = None,
     intervals: Annotated[
-        bool, typer.Option(help="Prepare for plr predict --interval, which takes as long as the fit itself.")
+        bool, typer.Option(help="Prepare for plr predict --interval, which takes as long as the fit except with auto.")
     ] = True,
     page: Annotated[
         bool,

@@ -42,8 +42,8 @@ def identify_command(
     all_candidates: Annotated[
         bool,
         typer.Option(
-            "--all-candidates",
-            help="Write all lines of a table with one line per candidate, each with its probability.",
+            "--all",
+            help="Write one line for each candidate, with its probability, in place of one for each row.",
         ),
     ] = False,
     doubtful: Annotated[
@@ -59,7 +59,8 @@ def identify_command(
 
     Adds the columns value, probability and index (counted from 0), and source, the column it came from, where each
     candidate has a column of its own. Rows without a candidate get no answer. Of a table with one line per candidate,
-    the line of the likeliest candidate is written for each row.
+    the line of the likeliest candidate is written for each row, and with --all every line; of other tables --all
+    writes each row once for each of its candidates.
 
     Example: plr identify model.plr readings.csv --doubtful 20
     """

@@ -68,7 +68,7 @@ class FittedBoosting(Fitted):
         return self.target.undo(score)
 
     @property
-    def importance(self) -> Floats:
+    def importance(self) -> Floats:  # type: ignore[override]
         """Each column's share in how much splits lowered the loss; zeros where there are no splits."""
         if self.booster is None:
             return np.zeros(self.columns)

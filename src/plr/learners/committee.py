@@ -8,11 +8,17 @@ In order:
    for it. For a linear smoother that costs two loops over the features a row, so hundreds of sweeps take seconds.
    Kernel and noise are learned between sweeps, and the noise narrows by itself. Chains are independent; one that has
    settled on a function which fits by chance disagrees with the start and is left out.
-3. `Refit` fits boosted trees out of fold for a few rounds, from the weights of step 2 and with their square root as
-   prior.
-4. The prediction is the mean of both. On plain labels its shares are chosen by out-of-fold error. Below 50 rows there
-   are no trees: from 5 to 60 rows, on splits 80 to 82 and three made-up functions, no share of theirs changed the mean
-   R² by more than chance would.
+3. Each chain of step 2 also draws without some of the folds, by the same kernel, so that each fold is left out at least
+   once. That costs little more than the draws themselves.
+4. `Refit` fits boosted trees without each fold, from the weights that were drawn without it and with their square root
+   as prior, after a round or more within the other folds; and in the same way to all rows.
+5. The prediction is the mean of both: of all functions of step 2 and 3, and of the trees of all rows. Predictions of
+   the rows of each fold by what was fitted without it (`Fitted.held_out`) say how the two are to be mixed, how wide
+   the noise is and how wide intervals must be. On plain labels its shares are chosen by out-of-fold error. Below 50
+   rows there are no trees: from 5 to 60 rows, on splits 80 to 82 and three made-up functions, no share of theirs
+   changed the mean R² by more than chance would.
+
+Where labels are not drawn (plain labels, other weightings) steps 3 and 4 are trees out of fold, and a few to all rows.
 
 What was tried instead, what each part adds and what did not work is in ``results/identification``.
 
@@ -32,6 +38,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
 
 from plr._fields import BY_ROW, require
 from plr._parameters import check_choice, check_integer
@@ -58,8 +65,8 @@ Rows = NDArray[np.int64]
 class _Effort:
     """How much is computed: a factor for chains and rounds of the Gaussian process, rounds and fits of the trees.
 
-    Where labels are drawn there is one fit without each fold, after as many rounds within the other folds as
-    ``inner_refits`` says; else ``last_fits`` to all rows, after ``refits`` rounds.
+    Trees are fitted ``last_fits`` times to all rows, after ``refits`` rounds; after ``inner_refits`` where labels are
+    drawn, and then once without each fold.
     """
 
     chains: float
@@ -76,7 +83,7 @@ EFFORTS = {
 }
 """What each level of effort stands for."""
 
-# Within the other folds, trees weigh the candidates of one half by what they learn from the other.
+# Where labels are drawn, trees weigh the candidates of one half by what they learn from the other.
 _INNER_FOLDS = 2
 # Columns that a tree looks at, at most. Where there are more, others have their turn in the next tree; thousands of
 # columns in each of thousands of trees would take minutes for a hundred rows.
@@ -86,8 +93,8 @@ _TRUST = 0.5
 # The Gaussian process's share in the prediction, and what is tried on plain labels. Their mistakes differ, so that
 # neither is left out unless the sets are so much likelier around the other: half the error, in each row.
 _EVEN, _SHARES, _MARGIN = 0.5, (0.25, 0.5, 0.75), 0.35
-# What folds are fitted with, where there are trees: the next lower level of effort. Five more models then cost about as
-# much as the first.
+# What folds are fitted with where the fit itself leaves none out, and there are trees: the next lower level of effort.
+# Five more models then cost about as much as the first.
 _LOWER = {"high": "normal", "normal": "low", "low": "low"}
 
 
@@ -104,7 +111,7 @@ class FittedCommittee(Fitted):
         None where rows were too few for trees; the share is then 1.
     share : float
     report : Report
-        Of the trees' rounds, or of the Gaussian process's where there are none.
+        Of the Gaussian process's rounds; where no labels are drawn and there are trees, of the trees'.
     out_of_fold : ndarray of shape (n,)
     held_out : ndarray of shape (n,) or None
         Predictions of the training rows by both models as they are fitted without the row's fold; None where no labels
@@ -132,6 +139,12 @@ class FittedCommittee(Fitted):
         """How often each candidate of the training rows was drawn as the true one, each time from other rows."""
         return self.process.out_of_fold_weights
 
+    @property
+    def importance(self) -> Floats | None:  # type: ignore[override]
+        """Each column's importance for the trees; None where there are none."""
+        found = None if self.trees is None else self.trees.importance
+        return None if found is None else self.encoding.sum_by_column(found)
+
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
         rows = self.process.encoding.apply(X)
@@ -145,9 +158,9 @@ class Committee(Learner):
     """A Gaussian process and boosted trees: what ``auto`` stands for.
 
     The Gaussian process finds out which candidates agree with a smooth function, by draws in which no row weighs
-    itself (`GaussianProcess`). Boosted trees, which find steps and interactions, are then fitted out of fold in a few
-    rounds (`Refit`), beginning with its weights and keeping them as a prior. The prediction is the mean of the two; on
-    plain labels, a mean whose shares are chosen out of fold.
+    itself (`GaussianProcess`). Boosted trees, which find steps and interactions, are then fitted without each fold
+    and to all rows (`Refit`), beginning with the weights that were drawn and keeping them as a prior. The prediction is
+    the mean of the two; on plain labels, a mean whose shares are chosen out of fold.
 
     Parameters
     ----------
@@ -235,31 +248,47 @@ class Committee(Learner):
             # With few rows a row's candidates have much say in which candidates of others are believed.
             return FittedCommittee(process, None, 1.0, process.report, smooth, smooth)
         told = self._encoded(task, process)
-        fitted = [
-            self._fit_fold_trees(effort, told, own.weights, train, fold)
-            for fold, ((train, _), own) in enumerate(zip(folds, draws, strict=True))
-        ]
-        stepped = process.target.undo(
-            average_folds(folds, [trees.predict(told.X[test]) for trees, test in zip(fitted, tests, strict=True)], rows)
+        heavy = np.arange(rows) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
+        # One fit of each fold's trees will do to judge it by; more of those of all rows predict.
+        jobs = [(own.weights, train, 1) for (train, _), own in zip(folds, draws, strict=True)]
+        jobs.append((process.weights, heavy, effort.last_fits))
+        running = Parallel(n_jobs=task.n_jobs, prefer="threads", return_as="generator")(
+            delayed(self._fit_drawn_trees)(effort, told, *job, number) for number, job in enumerate(jobs)
         )
-        models = tuple(model for trees in fitted for model in trees.models)
+        fitted: list[FittedRefit] = []
+        for trees in running:
+            fitted.append(trees)
+            if task.callback is not None:
+                task.callback(len(fitted), len(jobs), float(trees.report.loss[-1]))
+        *of_folds, trees = fitted
+        stepped = process.target.undo(
+            average_folds(folds, [own.predict(told.X[test]) for own, test in zip(of_folds, tests, strict=True)], rows)
+        )
         share = self._share(task, smooth, stepped)
         return FittedCommittee(
             process,
-            FittedRefit(models, process.report),
+            replace(trees, out_of_fold=None),
             share,
             process.report,
             share * near + (1 - share) * stepped,
             share * smooth + (1 - share) * stepped,
         )
 
-    def _fit_fold_trees(self, effort: _Effort, task: Task, weights: Floats, train: Rows, fold: int) -> FittedRefit:
+    @staticmethod
+    def _fit_drawn_trees(
+        effort: _Effort, task: Task, weights: Floats, rows: Rows, fits: int, number: int
+    ) -> FittedRefit:
         """Fit trees to some rows, under weights that know nothing of the others."""
         part = replace(task, S=trusted(task.S, weights, _TRUST), start=weights)
-        part = replace(take_rows(part, train), seed=(task.seed + fold + 1) % 2**31)
-        return Refit(
-            boosted_trees(task.X.shape[1]), cv=_INNER_FOLDS, max_rounds=effort.inner_refits, scale_target=False
-        ).fit(part)
+        part = replace(take_rows(part, rows), seed=(task.seed + number + 1) % 2**31, n_jobs=1, callback=None)
+        learner = Refit(
+            boosted_trees(task.X.shape[1]),
+            cv=_INNER_FOLDS,
+            max_rounds=effort.inner_refits,
+            last_fits=fits,
+            scale_target=False,
+        )
+        return learner.fit(part)
 
     @staticmethod
     def _encoded(task: Task, process: FittedGaussianProcess) -> Task:
@@ -287,11 +316,8 @@ class Committee(Learner):
     def effort_of_folds(self, model: Fitted) -> str | None:
         """Return the effort of the models that intervals are calibrated on; None where it is that of the model."""
         assert isinstance(model, FittedCommittee)
-        if (
-            model.held_out is not None
-            or model.trees is None
-            or (not model.process.drawn and (model.process.weights == 1).all())
-        ):
+        plain = not model.process.drawn and (model.process.weights == 1).all()
+        if model.trees is None or model.process.drawn or plain:
             # These come from the fit itself; on plain labels, its out-of-fold predictions will do.
             return None
         lower = _LOWER[self.effort]

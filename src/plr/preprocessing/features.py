@@ -212,6 +212,17 @@ class Encoding:
         """Number of encoded columns."""
         return np.size(self.scaling.centre)
 
+    def sum_by_column(self, shares: Floats) -> Floats:
+        """Return the sums of numbers for encoded columns, over all those that are made of one column.
+
+        >>> encoding = learn_encoding(np.array([[0.0, 1.0], [1.0, 3.0], [2.0, np.nan]]), categorical=(0,))
+        >>> encoding.width, encoding.sum_by_column(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+        (5, array([12.,  3.]))
+        """
+        owners = [*self.numeric, *self.marked]
+        owners += [column for column, codes in self.categories.items() for _ in codes]
+        return np.asarray(np.bincount(owners, shares, minlength=self.columns), dtype=np.float64)
+
     def apply(self, X: Floats) -> Floats:
         """Encode and scale."""
         return self.scaling.apply(self.expand(X))

@@ -254,7 +254,8 @@ def render_model_page(content: ModelContent) -> str:
         truth_drawn=None if rows is None or checks is None else truth_chart(rows, content.label),
         stages=stages_of(trained) if trained is not None and trained.several.any() else [],
         rounds=rounds_charts(model.model_.report),
-        after_process=isinstance(model.model_, FittedCommittee),
+        # Where labels are drawn, the rounds are the Gaussian process's own.
+        after_process=isinstance(model.model_, FittedCommittee) and not model.model_.process.drawn,
         probabilities_drawn=probability_chart(rows) if rows is not None and several else None,
         reliability_drawn=reliability_chart(reliability) if reliability else None,
         coverage_drawn=None if calibration is None else coverage_chart(calibration, content.label),

@@ -19,6 +19,8 @@ __all__ = [
     "candidate_fields",
     "count_doubt",
     "doubt_of",
+    "exploded_columns",
+    "exploded_fields",
     "identification_columns",
     "identification_fields",
 ]
@@ -62,6 +64,38 @@ def candidate_columns(found: Identification, sets: CandidateSets, source: LongTa
     bare = np.ones(source.lines.rows, dtype=bool)
     bare[source.line] = False
     return {"probability": pa.array(probability, mask=bare), "chosen": pa.array(chosen, mask=bare)}
+
+
+def exploded_fields(target: Sequence[str]) -> list[pa.Field]:
+    """Return the columns of a table with one line for each candidate of a table with one line for each row."""
+    return [pa.field("row", pa.int64()), *identification_fields(target), pa.field("chosen", pa.bool_())]
+
+
+def exploded_columns(
+    found: Identification, sets: CandidateSets, target: Sequence[str], rows: int
+) -> dict[str, pa.Array]:
+    """Return these columns; rows without a candidate have one line, with empty cells."""
+    kept, sizes = np.arange(rows) if sets.kept is None else sets.kept, np.zeros(rows, dtype=np.int64)
+    sizes[kept] = sets.sizes
+    numbers = np.repeat(np.arange(rows), np.maximum(sizes, 1))
+    places = np.full(len(numbers), -1)
+    places[sizes[numbers] > 0] = np.arange(len(sets.values))
+    take = pa.array(places, mask=places < 0)
+    chosen = np.zeros(len(sets.values), dtype=bool)
+    chosen[sets.offsets[:-1] + found.index] = True
+    index = sets.row_positions if len(target) > 1 else np.arange(len(chosen)) - sets.offsets[sets.row_index]
+    columns: dict[str, Any] = {
+        "value": sets.values,
+        "probability": found.probabilities,
+        "index": index,
+        "chosen": chosen,
+    }
+    if len(target) > 1:
+        columns["source"] = np.array(target, dtype=object)[index]
+    fields = exploded_fields(target)[1:]
+    return {"row": pa.array(numbers)} | {
+        field.name: pa.array(columns[field.name], field.type).take(take) for field in fields
+    }
 
 
 class MostDoubtful:

@@ -36,6 +36,8 @@ from plr.tables.identification_columns import (
     candidate_columns,
     candidate_fields,
     count_doubt,
+    exploded_columns,
+    exploded_fields,
     identification_columns,
     identification_fields,
 )
@@ -276,7 +278,7 @@ class TableModel:
         drop_empty : bool, default=False
             Leave out rows without a candidate; otherwise they are an error.
         intervals : bool, default=True
-            Calibrate intervals, which takes about as long as the fit.
+            Calibrate intervals, which takes about as long as the fit, and next to no time with the default learner.
         identify : bool, default=False
             Fit the folds that `identify` of the training rows needs, where the learner has not made them on the way.
         in_batches : bool, optional
@@ -416,7 +418,7 @@ class TableModel:
         target, prior, row, record : str or sequence of str, optional
             The columns of candidates, of how likely each is, of row ids and of records; as in training, unless given.
         all_candidates : bool, default=False
-            Return one line for each candidate of a long table, in its order, in place of one for each row.
+            Return one line for each candidate in place of one for each row: for those of a long table in its order.
 
         Returns
         -------
@@ -424,14 +426,15 @@ class TableModel:
             One row for each: ``value``, ``probability`` and ``index`` (counted from 0) of the likeliest candidate, and
             ``source``, the column it came from, where each candidate has a column of its own. Empty cells where there
             is no candidate. Of a long table, the row id comes first, and ``record`` last where there are records.
-            With ``all_candidates``, the row id, the ``probability`` of each candidate, and whether it is ``chosen``.
+            With ``all_candidates``, of a long table the row id, the ``probability`` of each candidate, and whether it
+            is ``chosen``; of others the number of the ``row``, the columns above for each candidate, and ``chosen``.
         """
         if data is None:
             trained = self._training_rows()
             assert trained.sets is not None
             identified, sets, source = self.regressor.identify(), trained.sets, trained.source
             if all_candidates:
-                found = pa.table(candidate_columns(identified, sets, _long(source)))
+                found = pa.table(_all_columns(identified, sets, source, self.target))
             else:
                 found = pa.table(identification_columns(identified, sets, self.target, source.rows))
             return _keyed(found, source, identified, sets, all_candidates)
@@ -670,7 +673,7 @@ class TableModel:
         """Write a table with the likeliest candidate of each row beside its columns, as `identify` finds it.
 
         Of a long table, the line of the likeliest candidate is written for each row; with ``all_candidates``, all lines
-        with the probability of each.
+        with the probability of each. Of other tables, each row is then repeated for each of its candidates.
 
         Parameters
         ----------
@@ -717,6 +720,14 @@ class TableModel:
         collected, keys = cells and out is None, _keys(source)
         fields = candidate_fields() if all_candidates else None
         make: NewColumns = columns
+        if all_candidates and isinstance(source, TableSource) and not isinstance(source, LongTable):
+            fields = exploded_fields(columns.target)
+            open_identified(source, out, columns.target, prefix, written=not collected, front=front, fields=fields)
+            new, counts = columns(next(source.batches()))
+            take = new[prefix + "row"]
+            texts = None if source.texts is None else source.texts.take(take)
+            source = TableSource(source.table.take(take), source.path, texts)
+            make = lambda _: (new, counts)  # noqa: E731
         if isinstance(source, LongTable):
             # A row has an id in place of a number. An output that cannot be written is refused before any work is done.
             numbered = False
@@ -964,8 +975,12 @@ class _Identifying:
         columns = model.set_columns(source, asked, front)
         self.columns, self.target, self.prior = columns, list(columns.target), list(columns.prior)
         self.source = model.one_line_per_row(source, columns, front=front)
-        if all_candidates:
-            _long(self.source, front)
+        if all_candidates and self.source.in_batches:
+            raise ParameterError(
+                f"{{parameter}} writes one line for each candidate, and of {self.source}, which is read in batches, "
+                f"one line for each row is written; leave it out, or give a file.",
+                parameter="all_candidates",
+            )
         self.reader = RowReader(model, self.source, columns.names)
         self.seen = False
         self.found: Identification | None = None
@@ -996,7 +1011,7 @@ class _Identifying:
         new: dict[str, Any] = {"row": np.arange(batch.first, batch.first + rows)} if self._numbered else {}
         if self._all:
             assert found is not None
-            new |= candidate_columns(found, sets, _long(source))
+            new |= _all_columns(found, sets, source, self.target)
         else:
             new |= identification_columns(found, sets, self.target, rows)
         return {self._prefix + name: values for name, values in new.items()}, counts
@@ -1022,13 +1037,13 @@ def _keys(source: Source) -> tuple[str, ...]:
     return (source.row,) if isinstance(source, LongTable) else ()
 
 
-def _long(source: Source, front: FrontEnd = PYTHON) -> LongTable:
-    if not isinstance(source, LongTable):
-        raise ParameterError(
-            f"{{parameter}} is for tables with one line per candidate; name their row ids with {front.option('row')}.",
-            parameter="all_candidates",
-        )
-    return source
+def _all_columns(
+    found: Identification, sets: CandidateSets, source: Source, target: Sequence[str]
+) -> dict[str, pa.Array]:
+    """Return what is said of each candidate: one line each, as a long table has, or as rows that are repeated get."""
+    if isinstance(source, LongTable):
+        return candidate_columns(found, sets, source)
+    return exploded_columns(found, sets, target, source.rows)
 
 
 def _chosen_lines(source: Source, found: Identification | None, sets: CandidateSets | None) -> Source:

@@ -34,6 +34,7 @@ Floats = NDArray[np.float64]
 
 # The share of an estimate that is uniform: no ratio p/q exceeds that of a uniform q by more than one over this.
 _FLOOR = 0.1
+_SHARP_FLOOR = 0.001
 # A given density is taken at its word further down, to this share of the uniform one.
 _GIVEN_FLOOR = 1e-6
 # An estimate is a sum of so many equal bumps, at quantiles of the labels.
@@ -151,7 +152,11 @@ def check_false_labels(given: object) -> Floats | None:
 
 
 def fit_false_labels(
-    given: object, S: CandidateSets, weights: Floats | None = None, sample_weight: Floats | None = None
+    given: object,
+    S: CandidateSets,
+    weights: Floats | None = None,
+    sample_weight: Floats | None = None,
+    sharp: bool = False,
 ) -> FalseLabelDensity:
     """Make the density that a `Posterior` weighting asks for.
 
@@ -162,6 +167,9 @@ def fit_false_labels(
     weights : ndarray, one entry per candidate, optional
         How probable each candidate is to be the true one: a start's weights; the priors where there are none.
     sample_weight : ndarray of shape (n,), optional
+    sharp : bool
+        Whether an estimate from the candidates is to be as near to them as can be: without the caution that training
+        needs, and without being wider than they are.
     """
     examples = check_false_labels(given)
     counted = S.values if sample_weight is None else S.values[sample_weight[S.row_index] > 0]
@@ -177,10 +185,10 @@ def fit_false_labels(
         falsehood = falsehood * sample_weight[S.row_index]
     # The candidate of a row with no other says where true labels are, if anything.
     falsehood = np.where(S.sizes[S.row_index] > 1, falsehood, 0.0)
-    return smooth_density(S.values, falsehood, low, high)
+    return smooth_density(S.values, falsehood, low, high, sharp)
 
 
-def smooth_density(labels: Floats, weights: Floats, low: float, high: float) -> FalseLabelDensity:
+def smooth_density(labels: Floats, weights: Floats, low: float, high: float, sharp: bool = False) -> FalseLabelDensity:
     """Estimate a density from weighted labels, with a floor over the range of labels from ``low`` to ``high``.
 
     A sum of equal Gaussian bumps at quantiles of the labels, as wide as Silverman's rule says, mirrored at both ends of
@@ -207,6 +215,11 @@ def smooth_density(labels: Floats, weights: Floats, low: float, high: float) -> 
     within = quantiles(np.array([0.05, 0.95]))
     width = max(width, _NARROWEST * (float(within[1] - within[0]) or span))
 
+    floor = _FLOOR
+    if sharp:
+        floor = _SHARP_FLOOR
+        centre = float(weights @ labels)
+        bumps = centre + (bumps - centre) * np.sqrt(max(0.0, 1.0 - (width / deviation) ** 2))
     first, last = labels[0], labels[-1]
     fall = min(width, _FALL * (last - first) / effective) or width
     around = np.clip((bumps[:, None] + width * _PLACES).ravel(), first, last)
@@ -217,4 +230,4 @@ def smooth_density(labels: Floats, weights: Floats, low: float, high: float) -> 
         height += np.exp(-0.5 * ((inside[:, None] - centres) / width) ** 2).mean(axis=1)
     height *= np.exp(-0.5 * ((knots - inside) / fall) ** 2)
     height /= float(np.trapezoid(height, knots))
-    return SmoothDensity(low, high, knots, np.log((1.0 - _FLOOR) * height + _FLOOR / span))
+    return SmoothDensity(low, high, knots, np.log((1.0 - floor) * height + floor / span))

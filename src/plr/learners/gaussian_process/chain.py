@@ -92,7 +92,8 @@ class Kernel:
             solved = linalg.cho_solve((factor, True), Y, check_finite=False)
             value = 0.5 * np.vdot(Y, solved) / draws + np.log(np.diag(factor)).sum()
             inverse, _ = linalg.lapack.dpotri(factor, lower=1)
-            inverse = np.tril(inverse) + np.tril(inverse, -1).T
+            # Above its diagonal are the zeros of the factor.
+            inverse += np.tril(inverse, -1).T
             pull = inverse - solved @ solved.T / draws
             gradient = np.empty_like(parameters)
             # The sum over pairs of pull · slope · (difference of a column)², without an array per column.
@@ -124,10 +125,15 @@ def cholesky(matrix: Floats) -> Floats:
     DivergenceError
         If the matrix is not finite, or no rounding of a positive one.
     """
-    unit = np.diag(np.full(len(matrix), np.trace(matrix) / len(matrix)))
+    diagonal = np.diag_indices(len(matrix))
     for share in (0.0, *_MORE_JITTER):
+        if share:
+            more = matrix.copy()
+            more[diagonal] += share * np.trace(matrix) / len(matrix)
+        else:
+            more = matrix
         try:
-            factor: Floats = linalg.cholesky(matrix + share * unit, lower=True)
+            factor: Floats = linalg.cholesky(more, lower=True)
             return factor
         except linalg.LinAlgError:
             continue
@@ -257,9 +263,9 @@ class ChainFold:
     coefficients : ndarray
         Of a function of the chain's features.
     weights : ndarray, one entry per candidate
-        How often each was drawn: in the rows that say it, as the chain's; in the others, from their predictions.
+        How often each was drawn; in the rows that say it each time from what the other ones say.
     prediction : ndarray of shape (n,)
-        For all rows; without a row itself where it is one of those that say it.
+        The function's values.
     """
 
     coefficients: Floats
@@ -293,7 +299,7 @@ class _System:
 
 
 class _Systems:
-    """The systems of all rows and of each fold's, which have everything but gain and leverage in common.
+    """The systems of all rows, which is number 0, and of each fold's, which have places and features in common.
 
     Draws are noisy anyway and take it in single precision, which is twice as fast.
     """
@@ -304,40 +310,36 @@ class _Systems:
         covariance[np.diag_indices(len(places))] += _JITTER * np.trace(covariance) / len(places)
         self.root = cholesky(covariance)
         self.features = _features(kernel, places, self.root, problem.X, dtype)
-        self._weight: NDArray[Any] = problem.weight[:, None].astype(dtype)
-        # Rows that are in the same folds are summed up once.
-        self._kinds = np.zeros(len(problem.X), dtype=np.int64)
-        self._members = np.ones((1, 1), dtype=bool)
-        if problem.folds:
-            patterns, self._kinds = np.unique(np.stack(problem.folds), axis=1, return_inverse=True)
-            self._members = np.vstack([np.ones((1, patterns.shape[1]), dtype=bool), patterns])
-        kinds = range(self._members.shape[1])
-        self._blocks = np.stack([self._products(np.flatnonzero(self._kinds == kind)) for kind in kinds])
-
-    def _products(self, rows: Rows) -> Floats:
-        features = self.features if len(rows) == len(self.features) else self.features[rows]
-        weight = self._weight[rows]
-        return np.asarray((features * weight).T @ features, dtype=np.float64)
+        self._weight: NDArray[Any] = problem.weight.astype(dtype)
 
     def __iter__(self) -> Iterator[_System]:
-        return map(self.system, range(len(self._members)))
+        return map(self.system, range(1 + len(self.problem.folds)))
 
     def system(self, number: int) -> _System:
-        """Return the system of all rows, which is number 0, or of a fold's."""
-        members = self._members[number]
-        precision = self._blocks[members].sum(axis=0)
-        precision[np.diag_indices(len(precision))] += self.kernel.noise
-        factor: NDArray[Any] = cholesky(precision).astype(self.dtype, copy=False)
-        if members.all():
-            solved = linalg.cho_solve((factor, True), self.features.T, check_finite=False).T
-            gain = np.ascontiguousarray(solved * self._weight)
+        """Return a system; rows that are not in it have no gain and no leverage."""
+        rows, features, weight, factor = self._solved(number)
+        solved = linalg.cho_solve((factor, True), features.T, check_finite=False).T
+        if number == 0:
+            gain = np.ascontiguousarray(solved * weight)
         else:
-            rows = np.flatnonzero(members[self._kinds])
-            solved = linalg.cho_solve((factor, True), self.features[rows].T, check_finite=False).T
             gain = np.zeros_like(self.features)
-            gain[rows] = solved * self._weight[rows]
+            gain[rows] = solved * weight
         leverage = np.minimum(np.einsum("ij,ij->i", self.features, gain).astype(np.float64), _HIGHEST_LEVERAGE)
         return _System(self.root, self.features, gain, leverage)
+
+    def coefficients(self, number: int, labels: Floats) -> Floats:
+        """Return what `_System.coefficients` returns, without gain and leverage."""
+        rows, features, weight, factor = self._solved(number)
+        found: Floats = linalg.cho_solve((factor, True), features.T @ (weight[:, 0] * labels[rows]))
+        return found
+
+    def _solved(self, number: int) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return the rows of a system, their features and weights, and the factor of its precision."""
+        rows: Any = slice(None) if number == 0 else np.flatnonzero(self.problem.folds[number - 1])
+        features, weight = self.features[rows], self._weight[rows, None]
+        precision = np.asarray((features * weight).T @ features, dtype=np.float64)
+        precision[np.diag_indices(len(precision))] += self.kernel.noise
+        return rows, features, weight, cholesky(precision).astype(self.dtype, copy=False)
 
 
 def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) -> tuple[Chain, tuple[ChainFold, ...]]:
@@ -360,21 +362,22 @@ def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) ->
         kernel, labels, weights, noise, evidence = _Sampler(problem, plan, places, random).run(kernel)
     else:
         kernel, labels, weights, noise, evidence = _fit_rule(problem, plan, places, rule, kernel, random)
-    found = []
-    for system, own_labels, own_weights in zip(_Systems(kernel, places, problem), labels, weights, strict=False):
-        found.append(ChainFold(system.coefficients(own_labels), own_weights, system.leave_one_out(own_labels)))
-        root = system.root
-    whole, *folds = found
+    systems = _Systems(kernel, places, problem)
+    system = systems.system(0)
     chain = Chain(
         kernel,
         places,
-        root,
-        whole.coefficients,
-        whole.weights,
-        whole.prediction,
+        system.root,
+        system.coefficients(labels[0]),
+        weights[0],
+        system.leave_one_out(labels[0]),
         np.sqrt(np.array(noise)),
         np.array(evidence),
     )
+    folds = []
+    for number in range(1, len(labels)):
+        coefficients = systems.coefficients(number, labels[number])
+        folds.append(ChainFold(coefficients, weights[number], systems.features @ coefficients))
     return chain, tuple(folds)
 
 
@@ -400,11 +403,9 @@ def _fit_rule(
 class _Labels:
     """Labels as they are drawn from what some of the rows say, or all."""
 
-    def __init__(
-        self, S: CandidateSets, first: Floats, seen: Mask | None, draws: int, random: np.random.Generator
-    ) -> None:
+    def __init__(self, S: CandidateSets, first: Floats, seen: Mask | None, random: np.random.Generator) -> None:
         self.seen = seen
-        self.draws = np.stack([S.values[draw_candidates(S, first, random)] for _ in range(draws)], axis=1)
+        self.draws = np.stack([S.values[draw_candidates(S, first, random)] for _ in range(_DRAWS)], axis=1)
         self.labels = np.ascontiguousarray(self.draws[:, 0])
         self.order = np.arange(len(S))
         self.generator = random.integers(0, 2**63, 1).astype(np.uint64)
@@ -423,11 +424,14 @@ class _Sampler:
             first = start**_SHARPENING
             first = first / row_sums(first, S)[S.row_index]
         self.confidence = None if start is None else np.maximum.reduceat(first, S.offsets[:-1])
-        parts = (None, *problem.folds)
-        self.parts = [_Labels(S, first, seen, -(-_DRAWS // len(parts)), random) for seen in parts]
+        self.parts = [_Labels(S, first, seen, random) for seen in (None, *problem.folds)]
 
     def run(self, kernel: Kernel) -> Found:
-        """Learn the kernel and draw the labels in turn; what the last third of the rounds say is averaged."""
+        """Learn the kernel and draw the labels in turn; what the last third of the rounds say is averaged.
+
+        The kernel is learned from what is drawn with all rows in sight. It is a few numbers, and what they tell about
+        the candidates of a fold has not shown in errors: those of held-out rows are as large as those of new ones.
+        """
         problem, S, plan = self.problem, self.problem.S, self.plan
         places = self.places[: plan.features]
         first_kept = 2 * plan.rounds // 3
@@ -441,7 +445,7 @@ class _Sampler:
                 worth = self.confidence * self.random.uniform(0.8, 1.0, len(S))
                 chosen = np.sort(np.argsort(-worth, kind="stable")[: plan.kernel_rows])
             steps = plan.steps if done else 2 * plan.steps
-            draws = np.concatenate([part.draws[chosen] for part in self.parts], axis=1)
+            draws = self.parts[0].draws[chosen]
             kernel = kernel.learned(problem.X[chosen], draws, problem.weight[chosen], steps)
             systems = _Systems(kernel, places, problem, np.float32)
             scores = []

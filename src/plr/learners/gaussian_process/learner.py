@@ -99,7 +99,9 @@ class FoldDraws:
     Attributes
     ----------
     weights : ndarray, one entry per candidate
+        How often each was drawn; in rows out of the fold, each time from what other rows say.
     prediction : ndarray of shape (n,)
+        Of the rows of the fold, by functions that have not seen them.
     """
 
     weights: Floats

@@ -158,6 +158,18 @@ class FittedRegressor:
     regressor: Any
     columns: Rows | None = None
 
+    @property
+    def importance(self) -> Floats | None:
+        """Each column's share in what the regressor says of their importance; None where it does not say."""
+        # The number of splits, LightGBM's own answer, favours columns of many values.
+        booster = getattr(self.regressor, "booster_", None)
+        own = getattr(self.regressor, "feature_importances_", None)
+        found = own if booster is None else booster.feature_importance("gain")
+        if found is None:
+            return None
+        shares = np.asarray(found, dtype=np.float64)
+        return shares / max(shares.sum(), np.finfo(float).tiny)
+
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row."""
         rows = _num_samples(X)

@@ -67,6 +67,12 @@ class FittedRefit(Fitted):
         """The fitted scikit-learn regressor; the first where there are several."""
         return self.models[0].regressor
 
+    @property
+    def importance(self) -> Floats | None:  # type: ignore[override]
+        """The mean of what the regressors say; None where they do not say."""
+        found = [shares for model in self.models if (shares := model.importance) is not None]
+        return np.asarray(np.mean(found, axis=0)) if len(found) == len(self.models) else None
+
     def predict(self, X: Any) -> Floats:
         """Return one prediction per row."""
         parts = [model.predict(X) for model in self.models]
