@@ -132,7 +132,7 @@ def theory() -> str:
 
 
 def interval_coverage() -> str:
-    """Return what adaptive and constant intervals of 90 % covered, and the former's width and score over the latter's."""
+    """Return what intervals of 90 % covered, and how wide and how good adaptive ones are over constant ones."""
     if not (RESULTS / "uncertainty/seven.csv").exists():
         return "*Not measured yet.*"
     cells: dict[tuple[str, ...], dict[str, dict[str, dict[str, str]]]] = {}
