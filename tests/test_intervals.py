@@ -67,6 +67,7 @@ def fitted():
     return X, y, S, linear(X, S)
 
 
+@pytest.mark.filterwarnings("ignore::plr.errors.AmbiguousDataWarning")
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("false_labels", [4, pytest.param(16, marks=pytest.mark.slow)])
 def test_intervals_hold_the_truth_as_often_as_asked(noise, false_labels):

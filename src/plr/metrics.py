@@ -53,6 +53,7 @@ _BINS = 10
 _ENOUGH = 5
 
 NEVER_AMONG = "cannot be scored: the truth is never among the candidates"
+"""What is said of choices where nothing says whether they are right."""
 
 # How far accuracy may fall short of the mean probability, besides so many standard errors.
 _SLACK, _ERRORS = 0.05, 3.0
