@@ -217,7 +217,7 @@ def reliability_chart(reliability: Sequence[tuple[float, float, int]]) -> Chart:
     return chart
 
 
-def coverage_chart(calibration: Calibration, name: str) -> Chart:
+def coverage_chart(calibration: Calibration) -> Chart:
     """Draw which share of true labels intervals of a width hold, adaptive ones and constant ones."""
     curves = {"line": calibration.adaptive, "line plain": calibration.constant}
     until = {
@@ -229,7 +229,7 @@ def coverage_chart(calibration: Calibration, name: str) -> Chart:
         "Share of true values within intervals, over how wide these are.",
         (0.0, far),
         (0.0, 1.0),
-        x_label=f"width of the interval{of} around the predicted {name}",
+        x_label=f"width of the interval{of}",
         y_label="share of true values within it",
         y_ticks=SHARE_TICKS,
         height=280,
@@ -247,14 +247,14 @@ def coverage_chart(calibration: Calibration, name: str) -> Chart:
     return chart
 
 
-def width_chart(by_width: Sequence[Mapping[str, Any]], name: str) -> Chart:
+def width_chart(by_width: Sequence[Mapping[str, Any]]) -> Chart:
     """Draw how often intervals hold the true labels over how wide they are, with two standard errors."""
     far = max(part["mean_width"] for part in by_width)
     chart = Chart(
         f"Share of true values within their {SHOWN:.0%} intervals, by how wide these are.",
         (0.0, far * 1.05),
         (0.0, 1.0),
-        x_label=f"width of the interval around the predicted {name}",
+        x_label="width of the interval",
         y_label="share of true values within it",
         y_ticks=SHARE_TICKS,
         height=280,
