@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from plr import PartialLabelRegressor, intervals, make_candidates, noise
+from plr import PartialLabelRegressor, make_candidates, noise, residuals
 from plr.densities import mixture
 from plr.errors import ConvergenceWarning
-from plr.intervals import fit_distances
 from plr.noise import fit_noise
+from plr.residuals import fit_residuals
 from plr.weighting import Posterior
 
 
@@ -39,18 +39,16 @@ def test_a_noise_that_does_not(monkeypatch, data, missing, message):
         fit_noise(*data, Posterior(missing_truth=missing))
 
 
-def test_distances(monkeypatch, data):
+def test_residuals(data):
     prediction, S = data
-    given = np.abs(S.values - prediction[S.row_index]), S, np.ones(len(S))
     log_q = np.full(S.values.size, -np.log(np.ptp(S.values)))
-    for more in ({}, {"missing": 0.05, "learn_missing": True}):
-        monkeypatch.setattr(intervals, "_ROUNDS", 1000)
-        found = fit_distances(*given, log_q=log_q, **more)
-        monkeypatch.setattr(intervals, "_ROUNDS", 10_000)
-        assert np.abs(fit_distances(*given, log_q=log_q, **more) - found).max() < 0.1
-        monkeypatch.setattr(intervals, "_ROUNDS", 5)
-        with pytest.warns(ConvergenceWarning, match="had not settled after 5 rounds: rows could be likelier by"):
-            fit_distances(*given, log_q=log_q, **more)
+    for more in ({}, {"missing": 0.05}):
+        _, found = fit_residuals(prediction, S, np.ones(len(S)), log_q, **more)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(residuals, "_ROUNDS", 3000)
+            patch.setattr(residuals, "_SETTLED", 1e-9)
+            _, longer = fit_residuals(prediction, S, np.ones(len(S)), log_q, **more)
+        assert np.abs(found - longer).max() < 0.1
 
 
 def test_shares_of_a_start(monkeypatch):
@@ -71,6 +69,3 @@ def test_the_user_is_told(monkeypatch):
     monkeypatch.setattr(noise, "_ROUNDS", 2)
     with pytest.warns(ConvergenceWarning, match="noise scale"):
         model.fit(X, S)
-    monkeypatch.setattr(intervals, "_ROUNDS", 2)
-    with pytest.warns(ConvergenceWarning, match="intervals may be too wide or too narrow"):
-        model.predict_interval(X)

@@ -269,6 +269,7 @@ def learn_calibration(
     features: RowFeatures | None = None,
     folds: Folds | None = None,
     known: CheckedRows | None = None,
+    missing: float | None = None,
 ) -> Calibration:
     """Learn how far true labels are from predictions of rows that the predicting models do not know.
 
@@ -292,6 +293,9 @@ def learn_calibration(
         The folds that predictions were made by; without them all rows are as wide.
     known : CheckedRows, optional
         What is known of rows that somebody looked at.
+    missing : float, optional
+        The share of rows whose truth is missing, where the noise model has learned it: with residuals of any shape, far
+        ones and missing truths look the same. Without it, that of the weighting.
     """
     bad = np.flatnonzero(~np.isfinite(prediction))
     if len(bad):
@@ -303,6 +307,8 @@ def learn_calibration(
         )
     used = _rows_used(task, known)
     problem = _Problem.of(prediction, S, task, used, relative, probabilities, known)
+    if missing is not None:
+        problem = replace(problem, missing={"missing": missing, "learn_missing": False})
     constant = density = problem.fit()
     widths, adaptive = None, problem
     if relative is None and probabilities is None:

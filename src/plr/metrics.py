@@ -53,9 +53,26 @@ _BINS = 10
 _ENOUGH = 5
 
 NEVER_AMONG = "cannot be scored: the truth is never among the candidates"
+"""What is said of choices where nothing says whether they are right."""
 
 # How far accuracy may fall short of the mean probability, besides so many standard errors.
 _SLACK, _ERRORS = 0.05, 3.0
+
+
+class _Sample:
+    """Which of very many rows are kept one by one: `MOST_KEPT`, chosen at random."""
+
+    def __init__(self, rows: int) -> None:
+        self._chosen: Integers | None = None
+        if rows > MOST_KEPT:
+            self._chosen = np.sort(np.random.default_rng(0).choice(rows, MOST_KEPT, replace=False, shuffle=False))
+
+    def among(self, numbers: Integers | None) -> Any:
+        """Return the places of the rows to keep among those of increasing numbers."""
+        if self._chosen is None or numbers is None or not len(numbers):
+            return slice(None)
+        low, high = np.searchsorted(self._chosen, [numbers[0], numbers[-1] + 1])
+        return np.isin(numbers, self._chosen[low:high], assume_unique=True)
 
 
 class ErrorMetrics:
@@ -75,9 +92,7 @@ class ErrorMetrics:
     """
 
     def __init__(self, rows: int = 0) -> None:
-        self._chosen: Integers | None = None
-        if rows > MOST_KEPT:
-            self._chosen = np.sort(np.random.default_rng(0).choice(rows, MOST_KEPT, replace=False, shuffle=False))
+        self._sample = _Sample(rows)
         self.rows = 0
         self._weight = self._squared = self._absolute = self._mean = self._spread = 0.0
         self._kept: list[tuple[Floats, Floats]] = []
@@ -109,10 +124,7 @@ class ErrorMetrics:
         self._mean = mean if self.rows == 0 else self._mean + apart * added / total
         self._absolute += float(weight @ off)
         self.rows, self._weight = self.rows + len(y), total
-        kept: Any = slice(None)
-        if self._chosen is not None and numbers is not None:
-            low, high = np.searchsorted(self._chosen, [numbers[0], numbers[-1] + 1])
-            kept = np.isin(numbers, self._chosen[low:high], assume_unique=True)
+        kept = self._sample.among(numbers)
         self._kept.append((off[kept], y[kept]))
 
     def figures(self) -> dict[str, Any]:
@@ -132,20 +144,96 @@ class ErrorMetrics:
 
 
 class CoverageMetrics:
-    """The share of true labels that intervals hold, and how wide the intervals are."""
+    """The share of true labels that intervals hold, and how wide the intervals are.
 
-    def __init__(self) -> None:
-        self._rows, self._inside, self._width = 0, 0, 0.0
+    Parameters
+    ----------
+    asked : float
+        The share of true labels that they are to hold.
+    rows : int
+        As of `ErrorMetrics`: of very many rows, figures by width are those of a sample.
 
-    def add(self, intervals: Floats, y: Floats) -> None:
-        """Take in the intervals of some rows, of shape (n, 2), and their truths."""
-        self._rows += len(y)
-        self._inside += int(((intervals[:, 0] <= y) & (y <= intervals[:, 1])).sum())
-        self._width += float((intervals[:, 1] - intervals[:, 0]).sum())
+    Examples
+    --------
+    >>> coverage = CoverageMetrics(0.9)
+    >>> coverage.add(np.array([[0.0, 1.0], [0.0, 2.0]]), np.array([0.5, 2.1]))
+    >>> figures = coverage.figures()
+    >>> figures["coverage"], figures["mean_width"], round(figures["interval_score"], 3)
+    (0.5, 1.5, 2.5)
+    """
 
-    def figures(self) -> dict[str, float]:
-        """Return the figures, as plain values."""
-        return {"coverage": self._inside / self._rows, "mean_width": self._width / self._rows}
+    def __init__(self, asked: float, rows: int = 0) -> None:
+        self._asked, self._sample = asked, _Sample(rows)
+        self._sums, self._squared = np.zeros(4), 0.0
+        self._kept: list[tuple[Floats, Booleans, Floats]] = []
+
+    def add(
+        self, intervals: Floats, y: Floats, *, weight: Floats | None = None, numbers: Integers | None = None
+    ) -> None:
+        """Take in the intervals of some rows, of shape (n, 2), and their truths.
+
+        Parameters
+        ----------
+        intervals : ndarray of shape (n, 2)
+        y : ndarray of shape (n,)
+            The true labels.
+        weight : ndarray of shape (n,), optional
+            How much each row counts.
+        numbers : ndarray of shape (n,), optional
+            As of `ErrorMetrics.add`.
+        """
+        weight = np.ones(len(y)) if weight is None else weight
+        lower, upper = intervals.T
+        width, inside = upper - lower, (lower <= y) & (y <= upper)
+        outside = np.maximum(np.maximum(lower - y, y - upper), 0.0)
+        score = width + 2.0 / (1.0 - self._asked) * outside
+        self._sums += [weight.sum(), weight @ inside, weight @ width, weight @ score]
+        self._squared += float(weight @ weight)
+        kept = self._sample.among(numbers)
+        self._kept.append((width[kept], inside[kept], weight[kept]))
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures, as plain values.
+
+        ``coverage`` with its standard error, ``mean_width``, ``interval_score`` (the width, and 2 / (1 - asked) times
+        how far outside a truth is: the lower, the better), and ``by_width``: the same for each tenth of the rows, from
+        the narrowest intervals to the widest; empty where all are as wide.
+        """
+        rows, inside, width, score = (float(total) for total in self._sums)
+        coverage = inside / rows
+        return {
+            "coverage": coverage,
+            "coverage_error": _error_of_share(coverage, rows**2 / self._squared),
+            "mean_width": width / rows,
+            "interval_score": score / rows,
+            "by_width": self._by_width(),
+        }
+
+    def _by_width(self) -> list[dict[str, Any]]:
+        width, inside, weight = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        # Widths that differ by rounding alone are the same.
+        size = np.round(width / (width.max() or 1.0), 9)
+        place = np.searchsorted(np.quantile(size, np.arange(1, _BINS) / _BINS, method="lower"), size)
+        parts = [place == part for part in np.unique(place)]
+        found: list[dict[str, Any]] = []
+        for part in parts if len(parts) > 1 else ():
+            counts = weight[part]
+            share = float(np.average(inside[part], weights=counts))
+            found.append(
+                {
+                    "rows": round(float(counts.sum())),
+                    "mean_width": float(np.average(width[part], weights=counts)),
+                    "coverage": share,
+                    "coverage_error": _error_of_share(share, float(counts.sum() ** 2 / (counts @ counts))),
+                }
+            )
+        return found
+
+
+def _error_of_share(share: float, rows: float) -> float:
+    """Return the standard error of a share among so many rows; with one more of each, as all of few is not for sure."""
+    expected = (share * rows + 1.0) / (rows + 2.0)
+    return (expected * (1.0 - expected) / rows) ** 0.5
 
 
 class ChoiceMetrics:

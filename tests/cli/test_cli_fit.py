@@ -112,6 +112,38 @@ def test_predict_keeps_columns_and_prints_csv(run, model, tmp_path):
     np.testing.assert_allclose(done["prediction"], table["prediction"].to_numpy())
 
 
+def test_methods_of_intervals_and_what_they_assume(run, model, tmp_path):
+    ends = {}
+    for method in ("adaptive", "constant", "guaranteed"):
+        out, err = run("predict", model, "test.csv", "--interval", "0.8", "--method", method)
+        table = csv(out)
+        ends[method] = table["upper"].to_numpy() - table["lower"].to_numpy()
+        said = "if each row's candidates include" if method == "guaranteed" else "if false labels are spread evenly"
+        assert err.count(f"Intervals hold as often as asked {said}") == 1
+    assert (ends["guaranteed"] > ends["constant"]).all()
+    np.testing.assert_allclose(ends["constant"], ends["constant"][0], atol=1e-9)
+    same, _ = run("predict", model, "test.csv", "--interval", "0.8")
+    np.testing.assert_allclose(csv(same)["upper"].to_numpy() - csv(same)["lower"].to_numpy(), ends["adaptive"])
+    # Nothing is assumed of single labels, and nothing said without intervals.
+    run("fit", "test.csv", "--target", "truth", "--ignore", "y", "--learner", "linear", "-o", tmp_path / "plain.plr")
+    assert "as often as asked" not in run("predict", tmp_path / "plain.plr", "test.csv", "--interval", "0.8")[1]
+    assert "as often as asked" not in run("predict", model, "test.csv")[1]
+
+
+def test_checked_rows_make_a_tolerance_interval(run, tmp_path, folder):
+    table = read_table(folder / "train.parquet")
+    known = [label if row < 40 else None for row, label in enumerate(table["truth"].to_pylist())]
+    write_table(table.append_column("known", pa.array(known)), tmp_path / "known.parquet")
+    run(
+        "fit", tmp_path / "known.parquet", "--target", "y", "--truth", "truth", "--known", "known",
+        "--learner", "linear", "-o", tmp_path / "m.plr",
+    )  # fmt: skip
+    _, err = run("predict", tmp_path / "m.plr", "test.csv", "--interval", "0.9", "--method", "guaranteed")
+    assert "with 95 % confidence, if the checked rows were drawn at random" in err
+    _, err = run("predict", tmp_path / "m.plr", "test.csv", "--interval", "0.98", "--method", "guaranteed")
+    assert "if each row's candidates include its true value" in err
+
+
 def test_new_tables_may_differ(run, model, tmp_path):
     (tmp_path / "new.csv").write_text("note,x,kind\nhi,1.5,red\n,2.5,green\nyo,,blue\n")
     out, err = run("predict", model, tmp_path / "new.csv")
@@ -164,10 +196,15 @@ def test_evaluate(run, model):
     assert found["rows"] == 20
     assert found["r2"] > 0.95
     assert found["mse"] < 0.1 * found["baseline_mse"]
-    assert found["interval"]["coverage"] >= 0.8
+    interval = found["interval"]
+    assert interval["coverage"] >= 0.8
+    assert interval["interval_score"] >= interval["mean_width"] > 0
+    assert interval["coverage_error"] < 0.15
+    assert interval["assumes"].startswith("false labels are spread evenly")
     assert found["identification"]["accuracy"] >= 0.9
     out, _ = run("evaluate", model, "test.csv")
     assert "20 rows with a true label in 'truth'" in out
+    assert f"interval score        {interval['interval_score']:.6g}" in out
     assert "R²" in out
 
 

@@ -62,11 +62,12 @@ def test_page_of_new_rows_with_their_truth(run, model, tmp_path):
     checks = done["facts"]["checks"]
     assert (done["facts"]["rows"], checks["rows"]) == (40, 40)
     assert checks["right"] > 0.9
-    assert checks["covered"] >= 0.75
+    assert checks["intervals"]["coverage"] >= 0.75
     expected = json.loads(run("evaluate", model, "test.parquet", "--truth", "truth", "--json")[0])
     assert checks["rmse"] == pytest.approx(expected["rmse"])
     assert checks["right"] == pytest.approx(expected["identification"]["accuracy_with_several"])
-    assert checks["covered"] == pytest.approx(expected["interval"]["coverage"])
+    for key in ("coverage", "mean_width", "interval_score"):
+        assert checks["intervals"][key] == pytest.approx(expected["interval"][key])
     assert checks["calibration_error"] == pytest.approx(expected["identification"]["calibration_error"])
 
 
@@ -76,7 +77,7 @@ def test_training_rows_are_known_again(run, model, tmp_path):
     done = json.loads(out)
     assert not done["new_rows"]
     assert done["facts"]["checks"]["rows"] == 110
-    assert done["facts"]["checks"]["covered"] is None
+    assert done["facts"]["checks"]["intervals"] is None
 
 
 def test_a_model_may_keep_no_rows(run, tmp_path):
@@ -97,7 +98,7 @@ def test_training_rows_are_known_again_where_none_are_kept(run, tmp_path):
     assert "trained on; it has seen them" in err
     done = json.loads(out)
     assert not done["new_rows"]
-    assert done["facts"]["checks"]["covered"] is None
+    assert done["facts"]["checks"]["intervals"] is None
     text = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "that it was trained on" in text
     assert "In-sample: the model was fitted to these rows, so this is optimistic." in text

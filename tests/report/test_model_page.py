@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
-from plr import CandidateSets, PartialLabelRegressor
+from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import DataError, ParameterError
 from plr.metrics import true_candidates
 from plr.report import training_rows, write_model_page
@@ -17,6 +17,7 @@ from plr.report.facts import find_facts
 from plr.report.importance import Importance, measure_importance
 from plr.report.model_page import ModelContent, render_model_page
 from plr.report.provenance import command_of
+from plr.report.row_intervals import intervals_of, reach, widths_of
 from plr.report.row_table import first_rows, rows_data
 from plr.report.rows import Rows, make_rows
 from support.html_pages import check_policy
@@ -130,7 +131,7 @@ def test_facts_by_hand():
     assert checks["mae"] == pytest.approx((0.1 + 0.6) / 2)
     # Of five candidates of which two are true: 0.02, 0.2, 0.3 (true), 0.5, 0.98 (true).
     assert checks["calibration_error"] == pytest.approx((0.02 + 0.2 + 0.7 + 0.5 + 0.02) / 5)
-    assert checks["covered"] is None
+    assert checks["intervals"] is None
 
 
 def test_only_rows_with_the_truth_among_the_candidates_are_judged(content):
@@ -277,6 +278,71 @@ def test_model_that_was_never_asked_is_said_to_have_seen_the_rows(content):
     page = render_model_page(ModelContent("m", model, {"plr": "0", "extra": {}}, rows))
     assert "which was fitted to these rows and may be over-confident" in page
     assert "Intervals were not calibrated" in page
+
+
+def with_intervals(noise, learner="linear", rows=300):
+    """Return what the page of a model shows of rows that it was not fitted to."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, (2 * rows, 2))
+    y = 4.0 * X[:, 1] + noise(random, X)
+    S = make_candidates(y, 2, random_state=0)
+    model = PartialLabelRegressor(learner, random_state=0).fit(X[:rows], S[:rows])
+    model.calibrate()
+    prediction, scale = model._predict_with_scale(X[rows:])
+    probabilities = model.identify(X[rows:], S[rows:]).probabilities
+    widths = widths_of(model, X[rows:], prediction, scale)
+    shown = make_rows(S[rows:], probabilities, prediction, relative=widths, truth=y[rows:])
+    return ModelContent("m", model, {"plr": "0", "extra": {}}, shown, new=True), X[rows:]
+
+
+def test_intervals_of_rows_are_those_that_the_model_gives():
+    content, X = with_intervals(lambda random, X: np.exp(X[:, 0]) * random.normal(size=len(X)))
+    rows, model = content.rows, content.model
+    assert rows.relative is not None
+    ends = model.predict_interval(X)
+    np.testing.assert_allclose(intervals_of(rows, model.calibration_).ends, ends)
+    data = rows_data(rows, model.calibration_, ("y",))
+    np.testing.assert_allclose(np.column_stack([data["lower"], data["upper"]]), ends[data["number"]], rtol=1e-5)
+    # In a file, widths are in single precision.
+    again = Rows.from_dict(json.loads(json.dumps(rows.to_dict())))
+    np.testing.assert_allclose(intervals_of(again, model.calibration_).ends, ends, rtol=1e-4, atol=1e-5)
+    page = render_model_page(content)
+    check_policy(page)
+    assert "by how wide these are" in page
+    assert "of a typical row, wider where the model knows less" in page
+    assert page.count("false labels are spread evenly over the range of the candidates") == 2
+    checks = content.facts["checks"]["intervals"]
+    assert 0.85 < checks["coverage"] < 0.98
+    assert len(checks["by_width"]) == 10
+    # Without the rows' widths, which differ, nothing is drawn.
+    bare = render_model_page(dataclasses.replace(content, rows=dataclasses.replace(rows, relative=None)))
+    assert "by increasing prediction" not in bare
+
+
+def test_pieces_are_drawn_where_labels_have_two_humps():
+    content, _ = with_intervals(lambda random, X: random.choice([-3.0, 3.0], len(X)) + 0.2 * random.normal(size=len(X)))
+    data = rows_data(content.rows, content.model.calibration_, ("y",))
+    assert len(data["pieces"]) > 250
+    for place, pieces in data["pieces"].items():
+        assert len(pieces) >= 4
+        assert data["lower"][place] <= pieces[-1]
+    lines = first_rows(content.rows, content.model.calibration_, "y", ("y",))["lines"]
+    bands = [sum(shape["attributes"]["class"] == "band" for shape in line["drawn"].shapes) for line in lines]
+    assert np.median(bands) == 2
+    page = render_model_page(content)
+    check_policy(page)
+    assert page.count('class="interval"') > 2 * 140
+
+
+def test_rows_that_are_alike_have_no_chart_by_width():
+    content, _ = with_intervals(lambda random, X: random.normal(size=len(X)))
+    assert content.rows.relative is None
+    page, calibration = render_model_page(content), content.model.calibration_
+    assert "of a typical row" not in page
+    assert "by increasing prediction" in page
+    assert reach(calibration, 0.5) in page
+    assert reach(calibration, 0.999) is None
+    assert reach(None) is None
 
 
 def test_written_whole_or_not_at_all(content, tmp_path):

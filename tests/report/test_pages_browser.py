@@ -136,6 +136,20 @@ def test_each_row_has_its_candidates_drawn(visit):
     assert page.locator("#rows-table .strip .chosen").count() == 25
 
 
+def test_the_script_draws_what_the_page_came_with(visit):
+    """Bands of intervals, and the numbers beside predictions: both round these, halves perhaps differently."""
+    script = """() => [...document.querySelectorAll("#rows-table tbody tr")].map((row) => [
+      ...[...row.querySelectorAll("rect")].flatMap((band) => [band.getAttribute("x"), band.getAttribute("width")]),
+      ...row.querySelector("td:nth-of-type(5)").textContent.replaceAll("−", "-").split(/ to | /),
+    ].map(Number))"""
+    came, drawn = (visit(java_script_enabled=scripted).evaluate(script) for scripted in (False, True))
+    assert len(came) == len(drawn) == 25
+    for one, other in zip(came, drawn, strict=True):
+        # A band, and a prediction with two ends.
+        assert len(one) >= 5
+        assert one == pytest.approx(other, rel=2e-3, abs=1e-9)
+
+
 def test_keyboard(visit):
     page = visit()
     page.keyboard.press("Tab")

@@ -102,6 +102,9 @@ def test_a_model_that_was_saved_takes_frames_as_they_are(model, table, tmp_path)
     ends = back.predict_interval(new, 0.9)
     assert ends.shape == (3, 2)
     assert (ends[:, 0] < ends[:, 1]).all()
+    for pieces, whole in zip(back.predict_set(new, 0.9), ends, strict=True):
+        assert pieces.shape[1] == 2
+        assert np.ptp(pieces) <= 1.5 * np.ptp(whole)
     assert back.evaluate(table)["rows_scored_out_of_fold"] == ROWS
 
 

@@ -76,6 +76,22 @@ def _trained_on_in_words(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def _intervals_in_words(interval: dict[str, Any]) -> list[str]:
+    score = f"{interval['interval_score']:.6g}"
+    lines = [
+        f"{interval['asked']:.0%} intervals         hold {interval['coverage']:.1%} of the truths "
+        f"(standard error {interval['coverage_error']:.1%}), mean width {interval['mean_width']:.6g}",
+        f"interval score        {score}   (width and a penalty for truths outside; lower is better)",
+    ]
+    if interval["by_width"]:
+        lines.append("  by width, from the narrowest:")
+        lines.append("      rows   mean width    hold")
+    for part in interval["by_width"]:
+        held = f"{part['coverage']:.1%} ± {part['coverage_error']:.1%}"
+        lines.append(f"  {part['rows']:8}   {part['mean_width']:<10.4g}    {held}")
+    return lines
+
+
 def _in_words(found: dict[str, Any]) -> list[str]:
     from plr.metrics import NEVER_AMONG, is_overconfident
 
@@ -93,11 +109,7 @@ def _in_words(found: dict[str, Any]) -> list[str]:
     if "medians_from_rows" in found:
         lines.append(f"(medians from a sample of {found['medians_from_rows']:,} of these rows)")
     if "interval" in found:
-        interval = found["interval"]
-        lines.append(
-            f"{interval['asked']:.0%} intervals         hold {interval['coverage']:.1%} of the truths, mean width "
-            f"{interval['mean_width']:.6g}"
-        )
+        lines += _intervals_in_words(found["interval"])
     if "identification" in found:
         choice = found["identification"]
         if not choice["rows_with_truth_among_candidates"]:

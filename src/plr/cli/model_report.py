@@ -17,6 +17,7 @@ from plr.regressor import PartialLabelRegressor
 from plr.report import training_rows, write_model_page
 from plr.report.importance import Importance, measure_importance
 from plr.report.model_page import ModelContent, read_review, read_training_rows
+from plr.report.row_intervals import widths_of
 from plr.report.rows import Rows, make_rows
 from plr.sources.files import read_file
 from plr.tables import TableModel
@@ -114,13 +115,13 @@ def _about_table(
     importance = content.importance
     if importance is None and isinstance(X, pa.Table):
         importance = _importance(trained.regressor, X, trained.features, 0)
-    prediction, relative = trained.regressor._predict_with_scale(X)
+    prediction, scale = trained.regressor._predict_with_scale(X)
     shown, naming = _naming_columns(table, trained.features, [], importance)
     rows = make_rows(
         sets,
         trained.regressor.identify(X, sets).probabilities,
         prediction,
-        relative=None if trained.regressor.calibration_ is None else relative,
+        relative=widths_of(trained.regressor, X, prediction, scale),
         truth=truths,
         columns=shown,
         naming=naming,

@@ -27,12 +27,15 @@ def predict_command(
         float | None,
         typer.Option(help="Also write lower and upper ends that hold this share of the true values, such as 0.9."),
     ] = None,
-    guaranteed: Annotated[
-        bool,
+    method: Annotated[
+        str | None,
         typer.Option(
-            "--guaranteed", help="Make the intervals so wide that they hold even if the worst candidate is true."
+            help="How intervals are made: adaptive, wider where the model knows less; constant, of one width; or "
+            "guaranteed, with 95 % confidence where enough rows were checked, and else very wide.",
+            autocompletion=lambda: ["adaptive", "constant", "guaranteed"],
+            show_default="adaptive",
         ),
-    ] = False,
+    ] = None,
     prefix: Prefix = "",
     trust: Trust = None,
     module: ModuleCode = None,
@@ -44,7 +47,7 @@ def predict_command(
     """
     with loaded(model, data, out, trust, module) as trained:
         done = trained.write_predictions(
-            data, out, interval=interval, guaranteed=guaranteed, prefix=prefix, cells=as_json, front=TERMINAL
+            data, out, interval=interval, method=method, prefix=prefix, cells=as_json, front=TERMINAL
         )
     if as_json:
         typer.echo(json.dumps({**done.to_dict(), "diagnosis": trained.diagnosis}))

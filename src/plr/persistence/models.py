@@ -93,6 +93,10 @@ class FittedAttributes:
         if self.prior_ is not None and self.prior_.agreement is not None and columns is not None:
             right = self.prior_.agreement.features.encoding.columns == columns
             require(right, "its learned prior wants other columns than it is given")
+        widths = None if self.calibration_ is None else self.calibration_.widths
+        if widths is not None and widths.features is not None and columns is not None:
+            right = widths.features.encoding.columns == columns
+            require(right, "its intervals want other columns than it is given")
         model, kind = self.model_, kind_of(self.model_)
         right = (kind == "module") == isinstance(self.learner_, Module)
         right = right and (kind in ("module", "refit") or self.learner_.takes != "rows")

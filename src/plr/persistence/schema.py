@@ -167,10 +167,11 @@ KINDS = {
 _NAMES = {home: name for name, home in KINDS.items()}
 
 _TREE, _LGBM = "sklearn.tree._tree:Tree", "lightgbm.sklearn:LGBMRegressor"
+_BOOSTER = "lightgbm.basic:Booster"
 
 STAND_INS = {
     _TREE: KINDS["tree"],
-    "lightgbm.basic:Booster": KINDS["booster"],
+    _BOOSTER: KINDS["booster"],
     _LGBM: KINDS["lightgbm regressor"],
     "plr.learners.module.fitted:FittedModule": KINDS["module"],
     "plr.learners.module.learner:Module": KINDS["module learner"],
@@ -351,6 +352,14 @@ def _check_committee(committee: Any) -> None:
         )
 
 
+def _check_widths(widths: Any) -> None:
+    require(np.ndim(widths.labels.centre) == 0, "labels need one centre and one scale")
+    require(home_of(widths.trees) == _BOOSTER or kind_of(widths.trees) == "booster", "widths are predicted by trees")
+    # Beside the features, trees are given the prediction.
+    columns = 0 if widths.features is None else widths.features.encoding.width
+    require(widths.trees.num_feature() == columns + 1, "trees and encoding differ in columns")
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     "columns": _check_columns,
     "noise": _check_noise,
@@ -358,6 +367,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "mixture": _check_mixture,
     "fitted regressor": _check_regressor,
     "committee": _check_committee,
+    "row widths": _check_widths,
 }
 """What is asked of parts of some kinds beyond what their classes ask of themselves."""
 

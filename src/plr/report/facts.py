@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plr.errors import ParameterError
 from plr.identification import DOUBTFUL, SETTLED
 from plr.intervals import Calibration
-from plr.metrics import ChoiceMetrics, ErrorMetrics
+from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics
+from plr.report.row_intervals import SHOWN, intervals_of
 from plr.report.rows import Rows
 
-__all__ = ["STATES", "count_states", "find_facts", "half_width", "states_of"]
+__all__ = ["STATES", "count_states", "find_facts", "states_of"]
 
 Floats = NDArray[np.float64]
 
@@ -41,8 +41,8 @@ def find_facts(rows: Rows, calibration: Calibration | None, *, new: bool) -> dic
         some are known: ``rows`` with one, those ``scored`` (the true label is among the candidates), ``several``
         candidates among them, the share whose choice is ``right``, ``rmse``, ``mae``, ``r2``, ``reliability`` (mean
         probability, share that is true and number of candidates, by bins of probability), ``calibration_error``, and
-        the share of true labels ``covered`` by the 90 % interval (None for training rows, whose predictions know too
-        much).
+        how often 90 % ``intervals`` hold the true labels, as `plr.metrics.CoverageMetrics` has it (None for training
+        rows, whose predictions know too much).
     """
     several = rows.several
     among = rows.weight[several]
@@ -68,17 +68,6 @@ def count_states(probability: Floats, weight: Floats) -> dict[str, float]:
     return dict(zip(STATES, np.bincount(states_of(probability), weight, len(STATES)).tolist(), strict=True))
 
 
-def half_width(calibration: Calibration | None, coverage: float = 0.9) -> float | None:
-    """Return how far true labels are from predictions, if that is known."""
-    if calibration is None:
-        return None
-    try:
-        return calibration.half_width(coverage)
-    except ParameterError:
-        # Too few rows for so high a coverage.
-        return None
-
-
 def _checks(rows: Rows, calibration: Calibration | None) -> dict[str, Any] | None:
     if rows.truth is None or not np.isfinite(rows.truth).any():
         return None
@@ -97,10 +86,11 @@ def _checks(rows: Rows, calibration: Calibration | None) -> dict[str, Any] | Non
         given=rows.given,
     )
     error, choice = errors.figures(), choices.figures()
-    half, covered = half_width(calibration), None
-    if half is not None:
-        within = np.abs(rows.prediction - truth) <= half * (1.0 if rows.relative is None else rows.relative)
-        covered = float(np.average(within, weights=rows.weight))
+    intervals, covered = intervals_of(rows, calibration), None
+    if intervals is not None:
+        coverage = CoverageMetrics(SHOWN)
+        coverage.add(intervals.ends, truth, weight=rows.weight)
+        covered = coverage.figures()
     return {
         "rows": rows.total,
         "scored": choice["rows_with_truth_among_candidates"],
@@ -109,5 +99,5 @@ def _checks(rows: Rows, calibration: Calibration | None) -> dict[str, Any] | Non
         **{name: error[name] for name in ("rmse", "mae", "r2")},
         "reliability": [(found["said"], found["true"], found["candidates"]) for found in choice["calibration"]],
         "calibration_error": choice["calibration_error"],
-        "covered": covered,
+        "intervals": covered,
     }

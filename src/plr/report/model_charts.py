@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from plr.contracts import Report
 from plr.intervals import Calibration
 from plr.report.charts import SHARE_TICKS, Chart, Drawing, shown, ticks
-from plr.report.facts import STATES, count_states, half_width, states_of
+from plr.report.facts import STATES, count_states, states_of
+from plr.report.row_intervals import SHOWN, RowIntervals, reach, widths_differ
 from plr.report.rows import Rows
 
 __all__ = [
     "WORDS",
     "candidates_chart",
     "coverage_chart",
+    "intervals_chart",
     "probability_chart",
     "reliability_chart",
     "rounds_charts",
@@ -26,6 +28,7 @@ __all__ = [
     "strip",
     "truth_chart",
     "value_range",
+    "width_chart",
 ]
 
 Floats = NDArray[np.float64]
@@ -35,6 +38,12 @@ WORDS = {"settled": "settled", "likely": "likely", "doubtful": "in doubt"}
 
 _MOST_DOTS = 700
 _BINS = 20
+# Rows whose intervals are drawn one beside the other, and parts of the band around the diagonal.
+_MOST_INTERVALS, _PARTS = 160, 24
+# What most of the intervals drawn are within.
+_NEARLY_ALL = (0.02, 0.98)
+# Standard errors that a share is drawn with.
+_ERRORS = 2.0
 
 
 def value_range(rows: Rows) -> tuple[float, float]:
@@ -47,13 +56,13 @@ def value_range(rows: Rows) -> tuple[float, float]:
     return low - spare, high + spare
 
 
-def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Chart, int]:
+def candidates_chart(rows: Rows, intervals: RowIntervals | None, name: str) -> tuple[Chart, int]:
     """Draw all candidates of some rows over their predictions; return the number of these rows, too."""
     some = np.arange(len(rows))
     if len(rows) > _MOST_DOTS:
         random = np.random.default_rng(0)
         some = np.sort(random.choice(len(rows), _MOST_DOTS, replace=False, p=rows.weight / rows.weight.sum()))
-    rows = rows.take(some)
+    rows, band = rows.take(some), None if intervals is None else _band(rows.prediction, intervals.ends)
     low, high = value_range(rows)
     chart = Chart(
         f"Candidates of {len(rows)} rows over the predicted value; the likeliest of each row is near the diagonal.",
@@ -63,10 +72,8 @@ def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Chart, 
         y_label="candidates",
         height=400,
     )
-    if half is not None:
-        edge = min(half, high - low)
-        corners = [(low, low), (low + edge, low), (high, high - edge), (high, high), (high - edge, high)]
-        chart.line([*corners, (low, low + edge)], "band", "Z")
+    if band is not None:
+        chart.line(band, "band", "Z")
     chart.line([(low, low), (high, high)], "diagonal")
     others = np.setdiff1d(np.arange(len(rows.values)), rows.likeliest)
     chart.dots(zip(rows.prediction[rows.row_index[others]], rows.values[others], strict=True), "faint")
@@ -76,6 +83,13 @@ def candidates_chart(rows: Rows, half: float | None, name: str) -> tuple[Chart, 
         words = f"Row {number}: {shown(value)} with probability {sure:.2f}, predicted {shown(prediction)}"
         chart.dot(prediction, value, 3.2, f"dot {STATES[state]}", words)
     return chart, len(rows)
+
+
+def _band(prediction: Floats, ends: Floats) -> list[tuple[float, float]]:
+    """Return the corners of the area between the mean lower and upper ends, over the predictions."""
+    parts = [part for part in np.array_split(np.argsort(prediction, kind="stable"), _PARTS) if len(part)]
+    places = [(float(prediction[part].mean()), *ends[part].mean(axis=0).tolist()) for part in parts]
+    return [(at, low) for at, low, _ in places] + [(at, high) for at, _, high in reversed(places)]
 
 
 def truth_chart(rows: Rows, name: str) -> Chart:
@@ -203,37 +217,103 @@ def reliability_chart(reliability: Sequence[tuple[float, float, int]]) -> Chart:
     return chart
 
 
-def coverage_chart(calibration: Calibration, name: str) -> Chart:
-    """Draw which share of true labels keeps within which distance of the prediction."""
-    distances, covered = calibration.distances, calibration.covered
-    until = min(int(np.searchsorted(covered, 0.985)), len(distances) - 1)
-    far = float(distances[until]) or 1.0
-    some = np.unique(np.linspace(0, until, 300).astype(np.int64))
+def coverage_chart(calibration: Calibration) -> Chart:
+    """Draw which share of true labels intervals of a width hold, adaptive ones and constant ones."""
+    curves = {"line": calibration.adaptive, "line plain": calibration.constant}
+    until = {
+        kind: min(int(np.searchsorted(curve.covered, 0.985)), len(curve.covered) - 1) for kind, curve in curves.items()
+    }
+    far = max(float((curve.upper - curve.lower)[until[kind]]) for kind, curve in curves.items()) or 1.0
+    of = " of a typical row" if widths_differ(calibration) else ""
     chart = Chart(
-        "Share of true values within a distance of the prediction.",
+        "Share of true values within intervals, over how wide these are.",
         (0.0, far),
         (0.0, 1.0),
-        x_label=f"distance from the predicted {name}" + (", in units of the row's noise" if calibration.by_row else ""),
+        x_label=f"width of the interval{of}",
         y_label="share of true values within it",
         y_ticks=SHARE_TICKS,
         height=280,
     )
-    chart.line([(0.0, 0.0), *((float(distances[at]), float(covered[at])) for at in some)], "line")
-    for coverage in (0.5, 0.8, 0.9):
-        if (half := half_width(calibration, coverage)) is not None and half <= far:
-            chart.dot(half, coverage, 4, "dot line-dot", f"{coverage:.0%} within ±{shown(half)}")
-            chart.text_below(half, coverage, f"{coverage:.0%}: ±{shown(half)}")
+    for kind, curve in reversed(curves.items()):
+        some = np.unique(np.linspace(0, until[kind], 300).astype(np.int64))
+        width = curve.upper - curve.lower
+        chart.line([(0.0, 0.0), *((float(width[at]), float(curve.covered[at])) for at in some)], kind)
+    for coverage in (0.5, 0.8, SHOWN):
+        words = reach(calibration, coverage)
+        if words is not None:
+            low, high = calibration.ends(coverage)
+            chart.dot(high - low, coverage, 4, "dot line-dot", f"{coverage:.0%}: {words}")
+            chart.text_below(high - low, coverage, f"{coverage:.0%}: {words}")
     return chart
+
+
+def width_chart(by_width: Sequence[Mapping[str, Any]]) -> Chart:
+    """Draw how often intervals hold the true labels over how wide they are, with two standard errors."""
+    far = max(part["mean_width"] for part in by_width)
+    chart = Chart(
+        f"Share of true values within their {SHOWN:.0%} intervals, by how wide these are.",
+        (0.0, far * 1.05),
+        (0.0, 1.0),
+        x_label="width of the interval",
+        y_label="share of true values within it",
+        y_ticks=SHARE_TICKS,
+        height=280,
+    )
+    chart.line([(0.0, SHOWN), (far * 1.05, SHOWN)], "diagonal")
+    for part in by_width:
+        at, share, spread = part["mean_width"], part["coverage"], _ERRORS * part["coverage_error"]
+        words = f"{part['rows']:,} rows with intervals {shown(at)} wide: {share:.0%} hold the true value"
+        chart.line([(at, max(share - spread, 0.0)), (at, min(share + spread, 1.0))], "line plain")
+        chart.dot(at, share, 4, "dot line-dot", words)
+    return chart
+
+
+def intervals_chart(rows: Rows, intervals: RowIntervals, name: str) -> tuple[Chart, int]:
+    """Draw the intervals of some rows by increasing prediction, with true labels where these are known.
+
+    Also return how many rows they are.
+    """
+    some = np.arange(len(rows))
+    if len(rows) > _MOST_INTERVALS:
+        chosen = np.random.default_rng(0).choice(
+            len(rows), _MOST_INTERVALS, replace=False, p=rows.weight / rows.weight.sum()
+        )
+        some = np.asarray(chosen)
+    some = some[np.argsort(rows.prediction[some], kind="stable")]
+    truth = np.full(len(rows), np.nan) if rows.truth is None else rows.truth
+    ends = intervals.ends[some]
+    low, high = np.quantile(ends, _NEARLY_ALL)
+    low, high = min(low, rows.prediction[some[0]]), max(high, rows.prediction[some[-1]])
+    spare = 0.05 * (high - low)
+    chart = Chart(
+        f"Intervals of {len(some)} rows, by increasing prediction.",
+        (0.0, len(some) + 1.0),
+        (float(low - spare), float(high + spare)),
+        x_label="rows by increasing prediction",
+        y_label=name,
+        height=300,
+    )
+    for at, row in enumerate(some, 1):
+        for lower, upper in intervals.pieces[row].tolist():
+            chart.line([(at, lower), (at, upper)], "interval")
+    chart.line([(at, rows.prediction[row]) for at, row in enumerate(some, 1)], "line")
+    for at, row in enumerate(some, 1):
+        if np.isfinite(truth[row]):
+            pieces = intervals.pieces[row]
+            held = bool(((pieces[:, 0] <= truth[row]) & (truth[row] <= pieces[:, 1])).any())
+            words = f"Row {rows.number[row]}: true {shown(truth[row])}, predicted {shown(rows.prediction[row])}"
+            chart.dot(at, truth[row], 2.6, f"dot {'likely' if held else 'doubtful'}", words)
+    return chart, len(some)
 
 
 def strip(
     values: Sequence[float],
     probabilities: Sequence[float],
     prediction: float,
-    half: float | None,
+    pieces: Sequence[Sequence[float]],
     ends: tuple[float, float],
 ) -> Drawing:
-    """Draw a row's candidates on a line; the script draws the same for other pages of the table."""
+    """Draw a row's candidates and interval on a line; the script draws the same for other pages of the table."""
 
     def across(value: float) -> float:
         low, high = ends
@@ -241,8 +321,8 @@ def strip(
 
     label = ", ".join(f"{shown(value)} {share:.0%}" for value, share in zip(values[:8], probabilities[:8], strict=True))
     drawn = Drawing(f"Candidates: {label}", 200, 28, "strip")
-    if half is not None:
-        left, right = across(prediction - half), across(prediction + half)
+    for piece in pieces:
+        left, right = map(across, piece)
         drawn.add("rect", x=left, y=9, width=round(right - left, 1), height=10, class_="band")
     drawn.add("path", d="M6 14H194", class_="axis")
     drawn.add("path", d=f"M{across(prediction)} 4v20", class_="prediction")

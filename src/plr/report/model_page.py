@@ -17,21 +17,24 @@ from plr.identification import DOUBTFUL, SETTLED
 from plr.learners.committee import FittedCommittee
 from plr.metrics import NEVER_AMONG, is_overconfident
 from plr.regressor import PartialLabelRegressor
-from plr.report.facts import find_facts, half_width
+from plr.report.facts import find_facts
 from plr.report.importance import Importance
 from plr.report.model_charts import (
     candidates_chart,
     coverage_chart,
+    intervals_chart,
     probability_chart,
     reliability_chart,
     rounds_charts,
     stages_of,
     state_bar,
     truth_chart,
+    width_chart,
 )
 from plr.report.pages import render_page
 from plr.report.provenance import columns_of, command_of, settings_of, table_of
 from plr.report.review_data import review_data
+from plr.report.row_intervals import intervals_of, reach, widths_differ, widths_of
 from plr.report.row_table import first_rows, rows_data
 from plr.report.rows import Rows, make_rows
 from plr.review_queue import ReviewQueue
@@ -116,11 +119,6 @@ class ModelContent:
         """The figures about the rows, as `plr.report.facts.find_facts` returns them."""
         return None if self.rows is None else find_facts(self.rows, self.model.calibration_, new=self.new)
 
-    @property
-    def half(self) -> float | None:
-        """Half the width of a 90 % interval."""
-        return half_width(self.model.calibration_)
-
 
 def training_rows(
     model: PartialLabelRegressor,
@@ -161,12 +159,13 @@ def training_rows(
     known = model.model_.out_of_fold
     free = known is not None or model._belief is not None
     found = model.identify() if free else model._identified
+    prediction = model.predict(X) if known is None else known
     rows = make_rows(
         S,
         model.candidate_probabilities_ if found is None else found.probabilities,
-        model.predict(X) if known is None else known,
+        prediction,
         start=model.start_weights_,
-        relative=model.model_.relative_scale,
+        relative=widths_of(model, X, prediction, model.model_.relative_scale),
         truth=truth,
         out_of_fold=found is not None,
         out_of_fold_prediction=known is not None,
@@ -227,6 +226,8 @@ def render_model_page(content: ModelContent) -> str:
     if facts is not None and checks is not None and checks["right"] is not None:
         overconfident = is_overconfident(facts["expected"] or 0.0, checks["right"], checks["several"])
     trained = content.trained if content.new else rows
+    intervals = None if rows is None else intervals_of(rows, calibration)
+    by_width = checks["intervals"]["by_width"] if checks is not None and checks["intervals"] is not None else []
     return render_page(
         "plr.report",
         "model",
@@ -245,9 +246,11 @@ def render_model_page(content: ModelContent) -> str:
         state_bar=state_bar(facts["counts"]) if facts is not None else [],
         noise_scale=model.noise_scale_,
         calibration=calibration,
-        interval={share: half_width(calibration, share) for share in (0.5, 0.9)},
+        interval={share: reach(calibration, share) for share in (0.5, 0.9)},
+        assumes="" if calibration is None else calibration.assumes,
+        widths_differ=calibration is not None and widths_differ(calibration),
         fold_effort=model.learner_.effort_of_folds(model.model_) if calibration is not None else None,
-        drawn=None if rows is None else candidates_chart(rows, content.half, content.label),
+        drawn=None if rows is None else candidates_chart(rows, intervals, content.label),
         truth_drawn=None if rows is None or checks is None else truth_chart(rows, content.label),
         stages=stages_of(trained) if trained is not None and trained.several.any() else [],
         rounds=rounds_charts(model.model_.report),
@@ -255,9 +258,12 @@ def render_model_page(content: ModelContent) -> str:
         after_process=isinstance(model.model_, FittedCommittee) and not model.model_.process.drawn,
         probabilities_drawn=probability_chart(rows) if rows is not None and several else None,
         reliability_drawn=reliability_chart(reliability) if reliability else None,
-        coverage_drawn=None if calibration is None else coverage_chart(calibration, content.label),
-        table=None if rows is None else first_rows(rows, content.half, content.label, content.target),
-        data=None if rows is None else rows_data(rows, content.half, content.target),
+        coverage_drawn=None if calibration is None else coverage_chart(calibration),
+        widths_drawn=width_chart(by_width) if by_width else None,
+        intervals=intervals,
+        intervals_drawn=None if rows is None or intervals is None else intervals_chart(rows, intervals, content.label),
+        table=None if rows is None else first_rows(rows, calibration, content.label, content.target),
+        data=None if rows is None else rows_data(rows, calibration, content.target),
         review=review_data(content.review),
         cut=rows is not None and bool((rows.given > rows.sizes).any()),
         settings=settings_of(model, content.manifest),

@@ -68,7 +68,7 @@ class Rows:
     top_prior, top_start : ndarray of shape (n,)
         The share of the likeliest candidate before anything was learned, and by the start; None where there was none.
     relative : ndarray of shape (n,) or None
-        Each row's noise scale relative to the typical one.
+        The width of each row's interval relative to the typical one; None where all are alike.
     truth : ndarray of shape (n,) or None
         The true labels where they are known, and else NaN.
     slots : ndarray, one entry per candidate, or None

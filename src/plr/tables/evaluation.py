@@ -47,8 +47,9 @@ def evaluate(model: TableModel, source: Source, asked: Asked, interval: float, f
         _, y, _ = _rows_with_truth(batch, truth, source)
         precision = precision.joined(precision_of(y)) if len(y) else precision
     regressor, calibration = model.regressor, model.regressor.calibration_
-    errors = ErrorMetrics(source.rows if source.in_batches else 0)
-    coverage, choices = CoverageMetrics(), ChoiceMetrics(precision)
+    rows_in_all = source.rows if source.in_batches else 0
+    errors, coverage = ErrorMetrics(rows_in_all), CoverageMetrics(interval, rows_in_all)
+    choices = ChoiceMetrics(precision)
     reader = RowReader(model, source, [truth, *([] if columns is None else columns.names)])
     seen = None if regressor._row_digests is None else SeenRows(regressor)
     skipped = identified = trained_on = 0
@@ -68,7 +69,9 @@ def evaluate(model: TableModel, source: Source, asked: Asked, interval: float, f
             trained_on += int((of_training >= 0).sum())
         errors.add(prediction, y, numbers=numbers)
         if calibration is not None:
-            coverage.add(calibration.intervals(prediction, interval, relative=scale), y)
+            widths = regressor._row_widths(X, prediction, scale)
+            ends = calibration.intervals(prediction, interval, widths=widths)
+            coverage.add(ends, y, numbers=numbers)
         if sets is not None and len(sets):
             identified += len(sets)
             rows = np.arange(len(y)) if sets.kept is None else sets.kept
@@ -104,7 +107,7 @@ def evaluate(model: TableModel, source: Source, asked: Asked, interval: float, f
     if calibration is None:
         front.note(f"No intervals: the model was fitted with {front.option('intervals', False)}.")
     else:
-        figures["interval"] = {"asked": interval, **coverage.figures()}
+        figures["interval"] = {"asked": interval, **coverage.figures(), "assumes": calibration.assumes}
     if columns is not None:
         figures["identification"] = choices.figures()
     return {**figures, "diagnosis": model.diagnosis}

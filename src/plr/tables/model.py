@@ -14,13 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from plr._checks import check_seed
-from plr._parameters import check_integer, check_number
+from plr._parameters import check_choice, check_integer, check_number
 from plr.candidates import CandidateSets
 from plr.columns.candidates import SetColumns
 from plr.columns.features import Features
 from plr.errors import DataError, NotFittedError, ParameterError, unknown_name
 from plr.front_end import PYTHON, FrontEnd, warn
 from plr.identification import DOUBTFUL, Identification
+from plr.intervals import METHODS, Calibration
 from plr.persistence import save_model
 from plr.regressor import PartialLabelRegressor
 from plr.review import worth_checking
@@ -355,13 +356,17 @@ class TableModel:
         return self._map(data, self.regressor.predict)
 
     def _map(self, data: Any, function: Callable[[Any], Floats]) -> Floats:
+        return np.concatenate(self._parts(data, function))
+
+    def _parts(self, data: Any, function: Callable[[Any], Any]) -> list[Any]:
+        """Return what a function makes of the features of each batch."""
         source = self._fitted().one_line_per_row(open_source(data))
         reader = RowReader(self, source)
         parts = [function(reader.read_batch(batch)) for batch in source.batches()]
         reader.tell(PYTHON)
-        return np.concatenate(parts)
+        return parts
 
-    def predict_interval(self, data: Any, coverage: float = 0.9, method: str = "sharp") -> Floats:
+    def predict_interval(self, data: Any, coverage: float = 0.9, method: str = "adaptive") -> Floats:
         """Return an interval around each prediction, as `PartialLabelRegressor.predict_interval` does.
 
         Parameters
@@ -369,7 +374,7 @@ class TableModel:
         data : path, frame or Source
         coverage : float, default=0.9
             The share of new rows whose true label is to be in its interval.
-        method : {"sharp", "guaranteed"}, default="sharp"
+        method : {"adaptive", "constant", "guaranteed"}, default="adaptive"
 
         Returns
         -------
@@ -377,6 +382,23 @@ class TableModel:
         """
         self._check_intervals(PYTHON)
         return self._map(data, lambda X: self.regressor.predict_interval(X, coverage, method))
+
+    def predict_set(self, data: Any, coverage: float = 0.9) -> list[Floats]:
+        """Return the most probable labels of each row in one piece or several, as `PartialLabelRegressor.predict_set`.
+
+        Parameters
+        ----------
+        data : path, frame or Source
+        coverage : float, default=0.9
+            The share of new rows whose true label is to be in its set.
+
+        Returns
+        -------
+        list of ndarray of shape (k, 2)
+        """
+        self._check_intervals(PYTHON)
+        parts = self._parts(data, lambda X: self.regressor.predict_set(X, coverage))
+        return [pieces for part in parts for pieces in part]
 
     def identify(
         self,
@@ -540,7 +562,11 @@ class TableModel:
         -------
         dict
             Plain values: ``rmse``, ``mae``, ``r2`` and more. Training rows are scored by models that have not seen
-            them, where such are known, and counted in ``rows_trained_on``.
+            them, where such are known, and counted in ``rows_trained_on``. ``interval`` is about adaptive intervals:
+            ``asked``, ``coverage`` and its standard error ``coverage_error``, ``mean_width``, ``interval_score`` (the
+            lower, the better), what they rest on (``assumes``), and in ``by_width`` the ``rows``, ``mean_width``,
+            ``coverage`` and ``coverage_error`` of each tenth of the rows, from the narrowest intervals to the widest;
+            it is empty where all are as wide.
         """
         asked = {"truth": truth, "target": target, "prior": prior, "row": row, "record": record}
         return evaluate(self._fitted(), open_source(data), asked, interval, front)
@@ -573,7 +599,7 @@ class TableModel:
         out: Path | None = None,
         *,
         interval: float | None = None,
-        guaranteed: bool = False,
+        method: str | None = None,
         prefix: str = "",
         cells: bool = False,
         front: FrontEnd = PYTHON,
@@ -588,35 +614,39 @@ class TableModel:
             stopped is resumed. Without it, CSV on stdout.
         interval : float, optional
             Also write lower and upper ends that hold this share of the true values.
-        guaranteed : bool, default=False
-            Make them so wide that they hold even if the worst candidate is true.
+        method : {"adaptive", "constant", "guaranteed"}, optional
+            How intervals are made, as `predict_interval` says; adaptive by default.
         prefix : str
             Put before the names of the new columns.
         cells : bool, default=False
             Return the new cells in place of writing them, where ``out`` is not given.
         front : FrontEnd
         """
-        if guaranteed and interval is None:
-            raise ParameterError(
-                f"{front.option('guaranteed')} is about intervals; say how sure they are to be, such as "
-                f"{front.option('interval', 0.9)}."
-            )
+        if method is not None:
+            check_choice("method", method, METHODS)
+            if interval is None:
+                raise ParameterError(
+                    f"{front.option('method', method)} is about intervals; say how sure they are to be, such as "
+                    f"{front.option('interval', 0.9)}."
+                )
         if interval is not None:
             check_number("interval", interval, low=0, open_low=True, below=1)
             self._check_intervals(front)
+            method = method or METHODS[0]
+            if told := _in_words(self.regressor.calibrate(), interval, method):
+                front.note(told)
         source = self._fitted().one_line_per_row(open_source(data), front=front)
         names = [prefix + name for name in ("prediction", *(("lower", "upper") if interval is not None else ()))]
         fields = [pa.field(name, pa.float64()) for name in names]
-        made = self._made("predict", source, {"interval": interval, "guaranteed": guaranteed, "prefix": prefix})
+        made = self._made("predict", source, {"interval": interval, "method": method, "prefix": prefix})
         output = TableOutput(source, out, fields, made, written=not cells or out is not None, front=front)
         reader = RowReader(self._fitted(), source)
 
         def columns(batch: Batch) -> tuple[dict[str, Floats], dict[str, float]]:
             X = reader.read_batch(batch)
             made = [self.regressor.predict(X)]
-            if interval is not None:
-                method = "guaranteed" if guaranteed else "adaptive"
-                made += list(self.regressor.predict_interval(X, interval, method=method).T)
+            if interval is not None and method is not None:
+                made += list(self.regressor.predict_interval(X, interval, method).T)
             return dict(zip(names, made, strict=True)), {}
 
         if cells and out is None:
@@ -991,6 +1021,21 @@ class _Identifying:
         if self._written:
             new = as_written(new)
         return {self._prefix + name: values for name, values in new.items()}, counts
+
+
+def _in_words(calibration: Calibration, coverage: float, method: str) -> str:
+    """Return what intervals rest on, in a sentence; empty where they need nothing but rows like those of training."""
+    if not calibration.assumes:
+        return ""
+    if method != "guaranteed":
+        return f"Intervals hold as often as asked if {calibration.assumes}."
+    tolerance = calibration.tolerance
+    if tolerance is not None and tolerance.covered[-1] >= coverage:
+        return (
+            "Intervals hold as often as asked with 95 % confidence, if the checked rows were drawn at random from rows "
+            "like these."
+        )
+    return "Intervals hold as often as asked if each row's candidates include its true value, even the farthest one."
 
 
 def _keys(source: Source) -> tuple[str, ...]:

@@ -73,9 +73,10 @@
     const label = `Candidates: ${spoken.join(", ")}`;
     const made = draw("svg", { viewBox: "0 0 200 28", role: "img", "aria-label": label, class: "strip" });
     const middle = data.prediction[row];
-    if (data.half) {
-      const left = across(middle - data.half[row]), right = across(middle + data.half[row]);
-      made.append(draw("rect", { x: left, y: 9, width: right - left, height: 10, class: "band" }));
+    const pieces = data.pieces[row] ?? (data.lower ? [data.lower[row], data.upper[row]] : []);
+    for (let at = 0; at < pieces.length; at += 2) {
+      const left = across(pieces[at]), right = across(pieces[at + 1]);
+      made.append(draw("rect", { x: left, y: 9, width: (right - left).toFixed(1), height: 10, class: "band" }));
     }
     made.append(draw("path", { d: "M6 14H194", class: "axis" }));
     made.append(draw("path", { d: `M${across(middle)} 4v20`, class: "prediction" }));
@@ -102,7 +103,7 @@
     const share = make("td", `${top[row].toFixed(2)} `);
     share.append(make("small", data.words[kind[row]], kinds[kind[row]]));
     const predicted = make("td", shown(data.prediction[row]));
-    if (data.by_row) predicted.append(make("small", ` ±${shown(data.half[row])}`));
+    if (data.lower) predicted.append(make("small", ` ${shown(data.lower[row])} to ${shown(data.upper[row])}`));
     made.append(drawn, chosen, share, predicted);
     if (data.truth) made.append(make("td", data.truth[row] === null ? "" : String(data.truth[row])));
     made.append(...context.slice(data.naming));
