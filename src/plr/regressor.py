@@ -155,7 +155,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         more closely. Where false candidates depend on the features, and there are neither checked rows nor a prior,
         the model is fitted to the means of the candidates.
     calibration_ : Calibration or None
-        How far true labels are from predictions; None until `calibrate` or `predict_interval` is called.
+        How far true labels are from predictions. `fit` learns it where the learner has held out rows on the way, as the
+        default does; otherwise None until `calibrate` or `predict_interval` is called.
     n_iter_ : int
         Rounds or epochs done.
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -383,6 +384,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             self._belief = belief
             found = choose(belief.probabilities, S, belief.missing, diagnosis)
             self._identified = replace(found if checked is None else self._settle(found, S, checked), sets=S)
+        elif model.held_out is not None:
+            self.calibrate()
         return self
 
     def _take_parts(
@@ -487,8 +490,6 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     def _by_residuals(self, rows: Any, prediction: Floats, relative: Floats | None, S: CandidateSets) -> Identification:
         """Say which candidates are true by the density of residuals, or by the noise where that was not learned."""
-        if self.calibration_ is None and self.model_.held_out is not None and self._training is not None:
-            self.calibrate()
         calibration = self.calibration_
         if calibration is None:
             return identification(self.noise_, prediction, S, relative, diagnosis=self.diagnosis_)

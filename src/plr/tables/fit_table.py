@@ -310,7 +310,9 @@ def _fit_in_memory(
     if identify or regressor.model_.out_of_fold is not None:
         with front.working("Identifying"):
             found = regressor.identify()
-    if intervals:
+    if not intervals:
+        regressor.calibration_ = None
+    else:
         with front.working("Calibrating intervals"):
             regressor.calibrate()
         if lower := regressor.learner_.effort_of_folds(regressor.model_):
