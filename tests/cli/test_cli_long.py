@@ -155,7 +155,8 @@ def test_all_candidates_and_the_most_doubtful(run, folder, model):
     assert every.select(new.column_names).equals(new)
     assert sum(every["chosen"].to_pylist()) == ROWS
     total = every.group_by("id").aggregate([("probability", "sum")])["probability_sum"].to_numpy()
-    assert (total <= 1.0 + 1e-9).all()
+    # Written with six digits.
+    assert (total <= 1.0 + 3e-6).all()
     doubtful = run("identify", model, "new.csv", "--doubtful", "3")[0].splitlines()
     assert doubtful[0] == "id,x,record,price,score,value,probability,index"
     assert len(doubtful) == 4

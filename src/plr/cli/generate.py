@@ -62,7 +62,7 @@ def generate_command(
     Example: plr generate concrete.csv --target compressive_strength --false-labels 4 -o candidates.parquet
     """
     check_files({"DATA": data}, {"--out": out})
-    check_columns(data, {"target": target, "row": row})
+    check_columns(data, {"target": target})
     from plr.sources.recipe import carries_recipe
     from plr.tables.generation import generate_table
 
