@@ -221,7 +221,7 @@ def compare_predictions(
     for prediction in predictions:
         centre, sets, state, log_q = model._compared(prediction, S, None, preprocessing.sets)
         state = model._settle(centre, sets, state, log_q, sample_weight, threads)
-        rows = model._rule.evidence(centre, sets, state, log_q)
+        rows = model._evidence(centre, sets, state, log_q)
         found.append(float(np.average(rows, weights=sample_weight)))
     return found
 

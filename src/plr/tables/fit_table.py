@@ -301,21 +301,24 @@ def _fit_in_memory(
     group = rows[roles.groups[0]].to_pylist() if roles.groups else None
     if inspect is not None:
         inspect(source, roles, features, X)
-    with front.working("Fitting") as tell:
-        regressor.fit(
-            X, sets, sample_weight=weight, groups=group, callback=None if front is PYTHON else tell, known=labels
+    found = None
+    with front.working("Fitting", regressor.verbose) as whole:
+        of_identify, of_intervals = regressor._expected_costs()
+        fitting, identifying, calibrating = whole.split(
+            {"": 1.0, "identifying": of_identify if identify else 0.0, "intervals": of_intervals if intervals else 0.0}
         )
+        with fitting.used():
+            regressor.fit(X, sets, sample_weight=weight, groups=group, known=labels)
+        if identify or regressor.model_.out_of_fold is not None:
+            with identifying, identifying.used():
+                found = regressor.identify()
+        if intervals:
+            with calibrating, calibrating.used():
+                regressor.calibrate()
     if caveat := regressor.learner_.caveat(regressor.model_):
         front.note(f"Note: {caveat}")
-    found = None
-    if identify or regressor.model_.out_of_fold is not None:
-        with front.working("Identifying"):
-            found = regressor.identify()
-    if intervals:
-        with front.working("Calibrating intervals"):
-            regressor.calibrate()
-        if lower := regressor.learner_.effort_of_folds(regressor.model_):
-            front.note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
+    if intervals and (lower := regressor.learner_.effort_of_folds(regressor.model_)):
+        front.note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
     regressor._row_digests = row_digests(X, sets)
     left_out = table.num_rows - len(sets)
     looked_at = [] if checked is None else np.flatnonzero(checked.looked_at).tolist()
