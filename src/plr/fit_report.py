@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from plr.candidates.html import as_html
 from plr.progress import Member
@@ -36,7 +37,7 @@ class FitReport(Sequence[Member]):
 
     members: tuple[Member, ...]
 
-    def __getitem__(self, place):  # type: ignore[no-untyped-def]
+    def __getitem__(self, place: Any) -> Any:
         return self.members[place]
 
     def __len__(self) -> int:

@@ -162,7 +162,7 @@ class Progress:
         level = logging.DEBUG if self.members is None else logging.INFO
         if _LOG.isEnabledFor(level):
             found = [] if evidence is None else [f"evidence {evidence:.4g}"]
-            found += [] if share is None else [f"share {share:.2g}" if share else "left out"]
+            found += [] if share is None else [f"share {100 * share:.0f} %" if share else "left out"]
             found += [] if seconds is None else [f"{seconds:.2f} s"]
             _LOG.log(level, "%s: %s", ", ".join(filter(None, [self.stage, name])), ", ".join(found))
 
@@ -197,8 +197,8 @@ class Progress:
             self._whole.close(None if kind is not None else self.seconds)
 
     def __reduce__(self) -> Any:
-        # A copy in another process tells nobody.
-        return "SILENT"
+        # A copy, in another process perhaps, tells nobody.
+        return _silent, ()
 
 
 class _Whole:
@@ -264,6 +264,11 @@ class _Silent(Progress):
 
 SILENT: Progress = _Silent()
 """Work that nobody watches, and of which nothing is kept."""
+
+
+def _silent() -> Progress:
+    return SILENT
+
 
 _given: ContextVar[Progress | None] = ContextVar("plr_progress", default=None)
 

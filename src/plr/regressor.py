@@ -392,7 +392,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         evidence = None
         if unseen is not None and belief is None:
             likelihood = noise.log_likelihood(unseen, task.S, model.relative_scale)
-            evidence = float(np.average(likelihood, weights=task.sample_weight))
+            with np.errstate(invalid="ignore"):
+                evidence = float(np.average(likelihood, weights=task.sample_weight))
         progress.record(part_name(learner), evidence, None, training.seconds)
         self.report_ = FitReport(tuple(members))
         self.candidate_probabilities_ = probabilities
@@ -842,7 +843,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             if prediction is None and S.values.size == len(S) and not task.rule.may_miss:
                 prediction = self.model_.out_of_fold
             with begin(self.verbose) as progress:
-                again, learning = progress.split({_AGAIN: 20.0 if prediction is None else 0.0, "intervals": 1.0})
+                again, learning = progress.split({_AGAIN: 20.0 if prediction is None else 0.0, "calibrating": 1.0})
                 if prediction is None:
                     fresh = replace(task, S=S, start=None, log_q=None, false_labels=None, progress=again)
                     with again:

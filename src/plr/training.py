@@ -26,7 +26,7 @@ from plr.priors.learned import Belief, LearnedPrior, RowFeatures, learn_belief, 
 from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 from plr.priors.utilities import Refinement, UtilityModel
-from plr.progress import Progress
+from plr.progress import SILENT, Progress
 from plr.weighting import Average, Posterior, Weighting, get_weighting
 from plr.weighting.rule import Rule, row_sums
 
@@ -103,8 +103,9 @@ class Recipe:
 
     def train(self, task: Task) -> Trained:
         """Return a fitted model, and what it was fitted to."""
-        given, weights = task.S, row_weights(task)
-        task = settle_known(task).prepared()
+        given, weights, progress = task.S, row_weights(task), task.progress
+        # Only what has a piece of it may say how much is done.
+        task = replace(settle_known(task).prepared(), progress=SILENT)
         dependence = self._look_for_dependence(task, given, weights)
         learned = None
         if self.prior != "given" and (task.known is not None or self.match_score is not None):
@@ -115,7 +116,7 @@ class Recipe:
             if learned is not None:
                 task = replace(task, S=task.S.with_prior(learned.weigh(given).prior_or_uniform)).prepared()
         start = choose_start(self.start, task.rule.weighting, self.learner, len(task.S))
-        starting, learning = task.progress.split(
+        starting, learning = progress.split(
             {
                 name_start(start): 0.0 if start is None else _START_COSTS[len(task.S) >= FEW_ROWS],
                 # The committee has stages of its own.

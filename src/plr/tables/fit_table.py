@@ -304,9 +304,8 @@ def _fit_in_memory(
     found = None
     with front.working("Fitting", regressor.verbose) as whole:
         of_identify, of_intervals = regressor._expected_costs()
-        fitting, identifying, calibrating = whole.split(
-            {"": 1.0, "identifying": of_identify if identify else 0.0, "intervals": of_intervals if intervals else 0.0}
-        )
+        costs = {"": 1.0, "identifying": of_identify * identify, "calibrating": of_intervals * intervals}
+        fitting, identifying, calibrating = whole.split(costs)
         with fitting.used():
             regressor.fit(X, sets, sample_weight=weight, groups=group, known=labels)
         if identify or regressor.model_.out_of_fold is not None:
