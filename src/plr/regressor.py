@@ -391,7 +391,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.start_weights_ = result.first
         evidence = None
         if unseen is not None and belief is None:
-            likelihood = noise.log_likelihood(unseen, task.S, model.relative_scale)
+            likelihood = noise.log_likelihood(unseen, task.S, model.relative_scale, labels.sets)
             with np.errstate(invalid="ignore"):
                 evidence = float(np.average(likelihood, weights=task.sample_weight))
         progress.record(part_name(learner), evidence, None, training.seconds)
