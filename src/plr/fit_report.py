@@ -19,8 +19,9 @@ class FitReport(Sequence[Member]):
     """The members of a model, in the order in which they were fitted; the last is the model.
 
     Prints as a table, and shows itself as one in notebooks. Evidence is the mean of log Σ prior · p / q over the
-    training rows, by what has not seen a row's candidates as far as there is such a thing, so that members can be
-    compared: 0 says no more than that any candidate may be the true one.
+    training rows, each by what has not seen the row's candidates: 0 says no more than that any of them may be the true
+    one. It compares members of one stage. Chains count rows with one candidate as 0, and the committee judges its two
+    parts under Gaussian noise, but the model under that of the weighting.
 
     Attributes
     ----------
