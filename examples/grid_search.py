@@ -6,14 +6,12 @@ One of the paper's data sets, each true label among four false ones. scikit-lear
 parameters and one of the network's, and scores them by how likely held-out candidate sets are under the model, for
 which no true label is needed. There are two such scores:
 
-- `PartialLabelRegressor.score`, which takes the noise around predictions to be as wide as it was on training rows;
-- the same likelihood with the width estimated on the held-out rows.
+- `PartialLabelRegressor.score`, which takes noise and density of false labels from the model's own weighting, and the
+  noise to be at least as wide as it was on training rows;
+- `plr.metrics.candidate_likelihood_scorer`, for which all models have the same noise, as wide as held-out rows show.
 
-Shows: a grid over the parts of a model, a scoring function of one's own, and how good a choice without labels is.
-Because the labels are known here after all, a third score looks at them, only to be reported. The second score orders
-settings nearly as the labels do. The first is misled by networks that come closer to their training rows than to others
-(long training, little weight decay): it finds their errors on held-out rows incredible. Half a minute on two cores.
-Needs the extra `datasets`.
+Shows: a grid over the parts of a model, and how good a choice without labels is. Because the labels are known here
+after all, a third score looks at them, only to be reported. Half a minute on two cores. Needs the extra `datasets`.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.learners import MLP
-from plr.noise import fit_noise
+from plr.metrics import candidate_likelihood_scorer
 from plr.paper.datasets import REGISTRY, load
 from plr.weighting import Average, Identify, Posterior, Progressive
 from support import judge, options, print_results
@@ -65,10 +63,6 @@ def main() -> None:
     S = make_candidates(truth, given.false_labels, set_size="fixed", random_state=given.seed)
     train, test = train_test_split(np.arange(len(X)), test_size=0.25, random_state=given.seed)
 
-    def likelihood(model: PartialLabelRegressor, X: pd.DataFrame, S: CandidateSets) -> float:
-        prediction = model.predict(X)
-        return float(fit_noise(prediction, S).log_likelihood(prediction, S).mean())
-
     def closeness(model: PartialLabelRegressor, X: pd.DataFrame, _: CandidateSets) -> float:
         return -root_mean_squared_error(truth[X.index], model.predict(X))
 
@@ -76,7 +70,7 @@ def main() -> None:
     search = GridSearchCV(
         PartialLabelRegressor(learner, random_state=given.seed),
         SMALL_GRID if given.small else GRID,
-        scoring={"score": PartialLabelRegressor.score, "likelihood": likelihood, "truth": closeness},
+        scoring={"score": PartialLabelRegressor.score, "likelihood": candidate_likelihood_scorer, "truth": closeness},
         refit="likelihood",
         cv=KFold(3 if given.small else 5, shuffle=True, random_state=given.seed),
     ).fit(X.iloc[train], S[train])

@@ -27,6 +27,7 @@ MODULES = [
     "plr.generation",
     "plr.learners",
     "plr.losses",
+    "plr.metrics",
     "plr.persistence",
     "plr.noise",
     "plr.priors",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plr.candidates import CandidateSets
+    from plr.comparison import Comparison, compare
     from plr.diagnosis import Diagnosis, check
     from plr.generation import make_candidates
     from plr.persistence import load_model, save_model
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "CandidateSets",
+    "Comparison",
     "Diagnosis",
     "Identification",
     "PartialLabelRegressor",
     "Review",
     "TableModel",
     "check",
+    "compare",
     "load_model",
     "make_candidates",
     "save_model",
@@ -31,12 +34,14 @@ __all__ = [
 # Resolved on first use, so that ``import plr`` pays for nothing it does not need.
 _HOMES = {
     "CandidateSets": "plr.candidates",
+    "Comparison": "plr.comparison",
     "Diagnosis": "plr.diagnosis",
     "Identification": "plr.regressor",
     "PartialLabelRegressor": "plr.regressor",
     "Review": "plr.review",
     "TableModel": "plr.tables",
     "check": "plr.diagnosis",
+    "compare": "plr.comparison",
     "load_model": "plr.persistence",
     "make_candidates": "plr.generation",
     "save_model": "plr.persistence",

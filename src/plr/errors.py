@@ -30,6 +30,7 @@ __all__ = [
     "FeatureError",
     "FeatureTypeError",
     "FewRowsWarning",
+    "IdentifierWarning",
     "InfeasibleError",
     "LengthError",
     "ModelFileError",
@@ -196,6 +197,10 @@ class DependentLabelsWarning(AmbiguousDataWarning):
 
 class FewRowsWarning(PlrWarning):
     """There are so few rows with several candidates that what is learned from them may be far off."""
+
+
+class IdentifierWarning(PlrWarning):
+    """A feature looks like an identifier, which says nothing of new rows."""
 
 
 def __getattr__(name: str) -> Any:

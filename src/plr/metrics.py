@@ -1,22 +1,44 @@
-"""How far predictions and choices are from the truth, added up over one table or over many batches of one."""
+"""How good predictions and choices are: against true labels, and against candidate sets alone.
+
+The scorers are what scikit-learn's ``cross_val_score``, ``GridSearchCV`` and ``HalvingGridSearchCV`` take as scoring.
+`candidate_likelihood_scorer` needs no true label; the others go by the rows whose label is known. The classes add up
+figures over one table, or over many batches of one.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.utils.metadata_routing import MetadataRequest
 
-from plr.candidates import CandidateSets
-from plr.candidates.matching import Precision, true_candidates
+from plr._checks import check_sample_weight, is_plain_target
+from plr.candidates import CandidateSets, as_candidate_sets
+from plr.candidates.known import read_known
+from plr.candidates.matching import Precision, precision_of, true_candidates
+from plr.errors import LengthError, ParameterError
+from plr.weighting.posterior import Posterior
 
 __all__ = [
     "MOST_KEPT",
     "NEVER_AMONG",
+    "CandidateLikelihoodScorer",
     "ChoiceMetrics",
     "CoverageMetrics",
     "ErrorMetrics",
+    "KnownLabelsScorer",
+    "candidate_likelihood",
+    "candidate_likelihood_scorer",
     "is_overconfident",
+    "known_neg_mean_absolute_error_scorer",
+    "known_neg_root_mean_squared_error_scorer",
+    "known_r2_scorer",
+    "r2",
 ]
 
 Floats = NDArray[np.float64]
@@ -27,6 +49,8 @@ MOST_KEPT = 1_000_000
 """Rows that medians are taken from, where there are more."""
 
 _BINS = 10
+# How many decimals candidates are printed with can be seen from so many rows.
+_ENOUGH = 5
 
 NEVER_AMONG = "cannot be scored: the truth is never among the candidates"
 
@@ -127,7 +151,8 @@ class CoverageMetrics:
 class ChoiceMetrics:
     """How often the likeliest candidate is the true one, and the calibration of its probability.
 
-    Only rows whose truth is among their candidates are scored.
+    Only rows whose truth is among their candidates are scored: the nearest is the true one if it differs by no more
+    than a millionth, or if it alone equals the truth to as many decimals as truths, or candidates, are printed with.
 
     Parameters
     ----------
@@ -179,7 +204,8 @@ class ChoiceMetrics:
         """
         sizes = np.diff(offsets)
         weight = np.ones(len(y)) if weight is None else weight
-        is_true = true_candidates(values, offsets, y, self._precision)
+        decimals = precision_of(values).decimals if len(y) >= _ENOUGH else None
+        is_true = true_candidates(values, offsets, y, self._precision, decimals)
         scored = np.logical_or.reduceat(is_true, offsets[:-1])
         if given is not None and scored.any():
             # The truth may be among those that were left out, and then the choice is wrong.
@@ -226,3 +252,230 @@ def is_overconfident(expected: float, right: float, rows: int) -> bool:
     """
     error = (expected * (1.0 - expected) / max(rows, 1)) ** 0.5
     return expected - right > _SLACK + _ERRORS * error
+
+
+def r2(labels: Floats, prediction: Floats, weight: Floats | None = None) -> float:
+    """Return R², also where squares of the labels would overflow or vanish: a power of two changes no digit of it.
+
+    NaN, with scikit-learn's warning, where there are fewer than two labels.
+
+    >>> r2(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.0])).__round__(3)
+    0.5
+    """
+    if len(labels) < 2:
+        warnings.warn(
+            f"R² needs at least two rows with a known label, and there are {len(labels)}.",
+            UndefinedMetricWarning,
+            stacklevel=3,
+        )
+        return float("nan")
+    exponent = -int(np.frexp(np.abs(labels).max())[1])
+    with np.errstate(over="ignore"):
+        scaled = np.ldexp(prediction, exponent)
+        if not np.isfinite(scaled).all():
+            return -np.inf
+        return float(r2_score(np.ldexp(labels, exponent), scaled, sample_weight=weight))
+
+
+def candidate_likelihood(
+    prediction: Floats, S: CandidateSets, sample_weight: Floats | None = None, weighting: Posterior | None = None
+) -> Floats:
+    """Return each row's log Σ prior · p / q, with the noise scale under which all candidates are likeliest.
+
+    Parameters
+    ----------
+    prediction : ndarray of shape (n,)
+        Of models that have not seen the rows.
+    S : CandidateSets of n rows
+    sample_weight : ndarray of shape (n,), optional
+    weighting : Posterior, optional
+        The family of the noise p, and the density of false labels q: Student's and uniform, unless given.
+
+    Examples
+    --------
+    >>> S = CandidateSets.from_lists([[1.0, 9.0], [2.0, 5.0], [7.0, 3.0], [4.0, 0.0]])
+    >>> good, poor = np.array([1.1, 2.0, 2.9, 4.0]), np.full(4, 2.5)
+    >>> bool(candidate_likelihood(good, S).mean() > candidate_likelihood(poor, S).mean())
+    True
+    """
+    # The scorers for known labels need nothing that is compiled.
+    from plr.noise import fit_noise
+
+    return fit_noise(prediction, S, weighting, sample_weight).log_likelihood(prediction, S)
+
+
+class _Scorer:
+    """What scikit-learn asks of a scorer besides the call: which metadata it wants to be handed."""
+
+    # What is handed on where nobody says otherwise: True, or None, which is an error if it is given.
+    _requests: dict[str, bool | None]
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return what is routed to the scorer, as scikit-learn asks for it."""
+        request = MetadataRequest(owner=self)
+        for name, wanted in self._requests.items():
+            request.score.add_request(param=name, alias=wanted)
+        return request
+
+
+class CandidateLikelihoodScorer(_Scorer):
+    """Score predictions by how likely the candidate sets of held-out rows are around them; no true label is needed.
+
+    The score is the mean of log Σ prior · p / q: p is noise around the prediction, with the scale that suits these rows
+    best, q the density of false labels. It goes by predictions alone, so that models of any kind compare, in pipelines
+    too. Knowing nothing scores about 0; higher is better.
+
+    Parameters
+    ----------
+    weighting : Posterior, optional
+        The family of the noise, the density of false labels and the share of missing truths: Student's, uniform and
+        none, unless given. Scores compare where it is the same.
+
+    Notes
+    -----
+    Rows are to be new to the model, as those that cross-validation holds out are, and many enough to see a noise scale,
+    twenty at least. Where false candidates depend on the features, as after a join by similarity, being near to
+    candidates proves little: go by known labels there.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import plr
+    >>> from plr.metrics import candidate_likelihood_scorer
+    >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+    >>> S = plr.make_candidates(X @ [3.0, 1.0], 3, set_size="fixed", random_state=1)
+    >>> model = plr.PartialLabelRegressor("linear", random_state=0)
+    >>> scores = cross_val_score(model, X, S, scoring=candidate_likelihood_scorer)
+    >>> bool(scores.mean() > 1.0)
+    True
+    """
+
+    _requests = {"sample_weight": True}  # noqa: RUF012
+
+    def __init__(self, weighting: Posterior | None = None) -> None:
+        self.weighting = weighting
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.weighting is None else self.weighting!r})"
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the score of a fitted estimator on the candidate sets ``y``."""
+        S = as_candidate_sets(y)
+        prediction = _predict(estimator, X, len(S))
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
+        rows = candidate_likelihood(prediction, S, weight, self.weighting)
+        return float(np.average(rows, weights=weight))
+
+
+class KnownLabelsScorer(_Scorer):
+    """Score predictions on the rows whose true label is known; higher is better.
+
+    Called with ``known``, it is for candidate sets as target: scikit-learn's metadata routing hands known labels on,
+    and no request need be set. Without, the target is the labels themselves, NaN where they are not known.
+
+    Parameters
+    ----------
+    name : str
+    figure : callable
+        Of ``(labels, prediction, weight)``.
+    sign : {1, -1}, default=1
+        -1 where less is better.
+
+    Examples
+    --------
+    >>> import sklearn
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import plr
+    >>> from plr.metrics import known_neg_mean_absolute_error_scorer as scorer
+    >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+    >>> truth = X @ [3.0, 1.0]
+    >>> S = plr.make_candidates(truth, 3, random_state=1)
+    >>> known = np.where(np.arange(200) % 10 == 0, truth, np.nan)
+    >>> model = plr.PartialLabelRegressor("linear", random_state=0)
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     model = model.set_fit_request(known=True)
+    ...     scores = cross_val_score(model, X, S, scoring=scorer, params={"known": known})
+    >>> bool(scores.mean() > -0.01)
+    True
+    >>> bool(scorer(model.fit(X, S), X, known) > -0.01)
+    True
+    """
+
+    _requests = {"known": True, "sample_weight": True}  # noqa: RUF012
+
+    def __init__(self, name: str, figure: Callable[[Floats, Floats, Floats | None], float], sign: int = 1) -> None:
+        self.name, self.figure, self.sign = name, figure, sign
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    def __call__(self, estimator: Any, X: Any, y: Any, known: Any = None, sample_weight: Any = None) -> float:
+        """Return the score of a fitted estimator; NaN, with a warning, where too few labels are known.
+
+        Parameters
+        ----------
+        estimator : object
+        X : array-like of shape (n, d)
+        y : candidate sets, or labels of shape (n,), NaN where not known
+        known : array-like of shape (n,) or table of n rows, optional
+            As ``fit`` of `plr.PartialLabelRegressor` takes it. Rows that were chosen with known probabilities count by
+            their inverses.
+        sample_weight : array-like of shape (n,), optional
+        """
+        counts = None
+        if known is None:
+            if isinstance(y, CandidateSets) or not is_plain_target(y):
+                raise ParameterError(
+                    f"{self.name} needs known labels, and the target is candidate sets: hand them on by metadata "
+                    "routing, sklearn.set_config(enable_metadata_routing=True) and params={'known': labels}, or call "
+                    "it with labels as y, NaN where they are not known.",
+                    parameter="known",
+                )
+            labels = np.asarray(y, dtype=np.float64).ravel()
+        else:
+            S = as_candidate_sets(y)
+            checked = read_known(known, S)
+            labels = np.full(len(S), np.nan) if checked is None else checked.value
+            counts = None if checked is None else checked.stands_for
+        prediction = _predict(estimator, X, len(labels))
+        rows = np.flatnonzero(~np.isnan(labels))
+        if sample_weight is not None:
+            given = check_sample_weight(sample_weight, len(labels))
+            counts = given if counts is None else counts * given
+        if not len(rows):
+            warnings.warn("None of these rows has a known label.", UndefinedMetricWarning, stacklevel=2)
+            return float("nan")
+        weight = None if counts is None else counts[rows]
+        return self.sign * float(self.figure(labels[rows], prediction[rows], weight))
+
+
+def _predict(estimator: Any, X: Any, rows: int) -> Floats:
+    prediction = np.asarray(estimator.predict(X), dtype=np.float64).ravel()
+    if len(prediction) != rows:
+        raise LengthError(f"X has {len(prediction)} rows and the target {rows}; they must agree.")
+    return prediction
+
+
+def _mean_absolute_error(labels: Floats, prediction: Floats, weight: Floats | None) -> float:
+    return float(mean_absolute_error(labels, prediction, sample_weight=weight))
+
+
+def _root_mean_squared_error(labels: Floats, prediction: Floats, weight: Floats | None) -> float:
+    return float(root_mean_squared_error(labels, prediction, sample_weight=weight))
+
+
+candidate_likelihood_scorer = CandidateLikelihoodScorer()
+"""How likely candidate sets of held-out rows are; no true label is needed."""
+
+known_r2_scorer = KnownLabelsScorer("known_r2_scorer", r2)
+"""R² on the rows whose label is known."""
+
+known_neg_mean_absolute_error_scorer = KnownLabelsScorer(
+    "known_neg_mean_absolute_error_scorer", _mean_absolute_error, -1
+)
+"""The mean absolute error on the rows whose label is known, with a minus sign, so that higher is better."""
+
+known_neg_root_mean_squared_error_scorer = KnownLabelsScorer(
+    "known_neg_root_mean_squared_error_scorer", _root_mean_squared_error, -1
+)
+"""The root of the mean squared error on the rows whose label is known, with a minus sign."""

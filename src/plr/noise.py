@@ -114,6 +114,23 @@ class NoiseModel:
         with np.errstate(divide="ignore"):
             return np.logaddexp(np.log1p(-S.missing) + found, np.log(S.missing))
 
+    def widened(
+        self, prediction: Floats, S: CandidateSets, sample_weight: Floats | None = None, relative: Floats | None = None
+    ) -> NoiseModel:
+        """Return this noise, or a wider one where the candidates of some rows show that true labels scatter more.
+
+        A model that comes nearer to the rows it was fitted to than to others has seen too little of its own errors.
+        """
+        wide = replace(self, scale=float(self.target.scale))
+        vars(wide)["_rule"] = self._rule
+        state = wide._settle(*wide._compared(prediction, S, relative), sample_weight, 1)
+        scale = float(state[SCALE]) * float(self.target.scale)
+        if scale <= self.scale:
+            return self
+        found = replace(self, scale=scale, missing=float(state[MISSING]))
+        vars(found)["_rule"] = self._rule
+        return found
+
     def _evidence(self, centre: Floats, sets: CandidateSets, state: Floats, log_q: Floats) -> Floats:
         found = self._rule.evidence(centre, sets, state, log_q)
         return found if log_q.size else found - self.false_labels.log_uniform(self.target)

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
@@ -34,6 +32,7 @@ from plr.errors import (
     CandidateError,
     DependentLabelsWarning,
     FewRowsWarning,
+    IdentifierWarning,
     LengthError,
     NotFittedError,
     ParameterError,
@@ -45,8 +44,9 @@ from plr.imputation import Imputer, correction_columns
 from plr.intervals import Calibration, check_coverage, learn_calibration
 from plr.learners import Committee, Density, Fitted, GaussianProcess, Learner, Refit, Task
 from plr.losses import Loss
+from plr.metrics import r2
 from plr.noise import NoiseModel, fit_noise
-from plr.preprocessing.features import Columns
+from plr.preprocessing.features import Columns, find_identifiers
 from plr.priors.learned import (
     Belief,
     LearnedPrior,
@@ -284,12 +284,21 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         # Columns are recorded on a copy, so that a fit that fails leaves this model as it was.
         probe = type(self)(**self.get_params(deep=False))
         probe.learner_ = learner
-        X = check_features(probe, X, learner, reset=True)
+        frame, X = X, check_features(probe, X, learner, reset=True)
         columns: Columns | None = getattr(probe, "columns_", None)
         if len(S) != _num_samples(X):
             raise LengthError(f"X has {_num_samples(X)} rows and the target {len(S)}; they must agree.")
         if len(S) == 0:
             raise CandidateError("There are no rows to fit; give at least one.")
+        # What a model of rows of any kind makes of texts is its own business.
+        if learner.takes != "rows" and hasattr(frame, "columns") and (odd := find_identifiers(frame, columns)):
+            listed = "; ".join(f"{name!r} {why}" for name, why in odd.items())
+            warnings.warn(
+                f"These columns look like identifiers, which say nothing of new rows: {listed}. Leave them out of X, "
+                "or fit plr.TableModel, which does so.",
+                IdentifierWarning,
+                stacklevel=2,
+            )
         checked = read_known(known, S)
         if self.match_score is not None:
             if self.prior == "given":
@@ -386,15 +395,15 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             present = np.where(counted, row_sums(probabilities, S), 0.0)
             probabilities = shares * present[S.row_index]
             learned = (learned or given_prior(S)).holding(S, probabilities)
-        recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
-        self._take_parts(learner, weighting, loss, model, noise, diagnosis, prior=learned, **recorded)
-        self.start_weights_ = result.first
         evidence = None
         if unseen is not None and belief is None:
             likelihood = noise.log_likelihood(unseen, task.S, model.relative_scale, labels.sets)
             with np.errstate(invalid="ignore"):
                 evidence = float(np.average(likelihood, weights=task.sample_weight))
         progress.record(part_name(learner), evidence, None, training.seconds)
+        recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
+        self._take_parts(learner, weighting, loss, model, noise, diagnosis, prior=learned, **recorded)
+        self.start_weights_ = result.first
         self.report_ = FitReport(tuple(members))
         self.candidate_probabilities_ = probabilities
         kept = trained if belief is None else task
@@ -878,37 +887,75 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : array-like of shape (n, d)
         y : plain 1-D labels, or candidate sets
-            On candidate sets the score is the mean of log Σ prior · p / q: p is the noise around the prediction with
-            the scale learned in ``fit``, q the density of false labels, uniform unless the weighting has another. It
-            compares weightings and learners of the same q on the same rows without knowing a true label. Where a share
-            ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε), by the row where the sets say it.
+            On candidate sets the score is the mean of log Σ prior · p / q: p is the noise around the prediction, with
+            the scale learned in ``fit`` or, where these rows scatter more, with theirs; q is the density of false
+            labels, uniform unless the weighting has another. It compares weightings and learners of the same q on the
+            same rows without knowing a true label. Where a share ε of the rows may lack their truth,
+            log((1 - ε) · Σ prior · p / q + ε), by the row where the sets say it.
         sample_weight : array-like of shape (n,), optional
         known : array-like of shape (n,) or table of n rows, optional
             True labels of rows that somebody looked up, as in ``fit``. The score then is R² on these rows, and all
             others are ignored; NaN, with a warning, where there are fewer than two. Rows that were chosen with known
             probabilities count by their inverses, so that the score is an estimate for all rows.
+
+        Notes
+        -----
+        Candidate sets say nothing about a model that has seen them: it comes near whichever candidates it believed in.
+        If X and y are the rows of training, all of them and in the same order, the likelihood therefore goes by
+        predictions made out of fold; where the learner made none on the way, models are fitted without each fold, once.
+        R² is that of the model itself, as in scikit-learn. Pickled and loaded models do not know their training rows.
         """
         S = as_candidate_sets(y)
         plain = is_plain_target(y)
-        prediction, relative = self._predict_with_scale(X)
+        self._check_fitted()
+        rows = check_features(self, X, self.learner_, reset=False)
+        prediction, relative = None, None
+        if not plain and known is None and self._is_training(rows, S):
+            prediction, relative = self._out_of_fold_predictions(), self.model_.relative_scale
+        if prediction is None:
+            prediction, relative = self.model_.predict(rows), self.model_.predict_scale(rows)
         if len(S) != len(prediction):
             raise LengthError(f"X has {len(prediction)} rows and the target {len(S)}; they must agree.")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(S))
         if known is not None:
             checked = read_known(known, S)
-            rows = np.flatnonzero([] if checked is None else checked.labelled)
-            if checked is None or len(rows) < 2:
-                warnings.warn(
-                    f"R² needs at least two rows with a known label, and there are {len(rows)}.",
-                    UndefinedMetricWarning,
-                    stacklevel=2,
-                )
-                return float("nan")
+            if checked is None:
+                return r2(prediction[:0], prediction[:0])
+            labelled = np.flatnonzero(checked.labelled)
             counts = checked.stands_for if weight is None else weight * checked.stands_for
-            return _r2(checked.value[rows], prediction[rows], counts[rows])
+            return r2(checked.value[labelled], prediction[labelled], counts[labelled])
         if plain:
-            return _r2(S.values, prediction, weight)
-        return float(np.average(self.noise_.log_likelihood(prediction, self._weigh(S), relative), weights=weight))
+            return r2(S.values, prediction, weight)
+        sets, noise = self._weigh(S), self.noise_
+        if self.prior_ is None or self.prior_.agreement is None:
+            noise = noise.widened(prediction, sets, weight, relative)
+        return float(np.average(noise.log_likelihood(prediction, sets, relative), weights=weight))
+
+    def _is_training(self, X: Any, S: CandidateSets) -> bool:
+        """Return whether these are the rows that were learned from, as far as they are kept."""
+        if self._training is None or self._given is None:
+            return False
+        mine, given = self._training.X, self._given
+        if len(S) != len(given) or not np.array_equal(S.offsets, given.offsets):
+            return False
+        if not np.array_equal(S.values, given.values):
+            return False
+        if isinstance(mine, np.ndarray) and isinstance(X, np.ndarray) and mine.dtype.kind in "biuf":
+            return mine.shape == X.shape and np.array_equal(mine, X, equal_nan=X.dtype.kind == "f")
+        return mine is X
+
+    def _out_of_fold_predictions(self) -> Floats | None:
+        """Return predictions of the training rows that have not seen them; None where there is no fold to leave out."""
+        found = self._out_of_fold if self.model_.out_of_fold is None else self.model_.out_of_fold
+        if found is None and self._training is not None and make_folds(self._training, self.cv):
+            if self._belief is None or self._given is None:
+                found = out_of_fold(self.learner_, self._training, self.cv)
+            else:
+                # What the learner was fitted to came from all rows, and is found again without each fold.
+                fresh = replace(self._training, S=self._given, start=None, log_q=None, false_labels=None)
+                found, _ = self._recipe(self.learner_).cross_fit_predict(fresh)
+            self._out_of_fold = found
+        return found
 
     def _recipe(self, learner: Learner) -> Recipe:
         return Recipe(learner, self.start, self.cv, self.prior, self.match_score, self.one_to_one)
@@ -982,13 +1029,3 @@ def _check_prior(prior: object) -> None:
         parameter="prior",
         value=prior,
     )
-
-
-def _r2(labels: Floats, prediction: Floats, weight: Floats | None) -> float:
-    """Return R², also where squares of the labels would overflow or vanish: a power of two changes no digit of it."""
-    exponent = -int(np.frexp(np.abs(labels).max())[1])
-    with np.errstate(over="ignore"):
-        scaled = np.ldexp(prediction, exponent)
-        if not np.isfinite(scaled).all():
-            return -np.inf
-        return float(r2_score(np.ldexp(labels, exponent), scaled, sample_weight=weight))

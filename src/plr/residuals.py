@@ -29,6 +29,9 @@ _STEPS = 80
 _REACH = 0.06
 _ROUNDS = 150
 _SETTLED = 1e-5
+# Steps that less than this share of the rows can reach count as if so many could: otherwise the few that do would make
+# them as high as they like, since all others have no say.
+_LEAST_REACH = 0.1
 # Weight of a uniform density in the mixture, in rows: no candidate is ever impossible.
 _FLOOR_ROWS = 1.0
 # Residuals of both signs are alike unless this is likelier, in all: what chance does is by up to about twenty.
@@ -201,7 +204,8 @@ def fit_residuals(
         reach = np.zeros(_STEPS + 1)
         np.add.at(reach, lowest, there / inside)
         np.add.at(reach, highest + 1, -there / inside)
-        reach = np.maximum(np.cumsum(reach)[:_STEPS], 1e-9)
+        reach = np.cumsum(reach)[:_STEPS]
+        reach = np.maximum(reach, _LEAST_REACH * reach.max())
         updated = np.bincount(step, shares * weight[row], _STEPS) / reach
         updated = gaussian_filter1d(updated, _REACH / width, mode="nearest")
         updated /= updated.sum()

@@ -25,7 +25,7 @@ from support.refusals import refused
 )
 def test_problems_are_told_with_the_place(y, prior, error, problem):
     table = pa.table({"y": y} if prior is None else {"y": y, "p": prior})
-    source = TableSource(table, "rows.csv", row_by_row=True)
+    source = TableSource(table, "rows.csv", first_line=2)
     shares = [] if prior is None else ["p"]
     for numbers in (10, np.array([10, 11])):
         with refused(error, rf"^rows.csv, data row 11 counted from 0 \(line 13 of the file\): {problem}") as caught:

@@ -47,7 +47,11 @@ def precision_of(truth: Floats) -> Precision:
 
 
 def true_candidates(
-    values: Floats, offsets: NDArray[np.int64], truth: Floats, precision: Precision | None = None
+    values: Floats,
+    offsets: NDArray[np.int64],
+    truth: Floats,
+    precision: Precision | None = None,
+    candidate_decimals: int | None = None,
 ) -> NDArray[np.bool_]:
     """Return which candidates are the true labels of their rows.
 
@@ -62,12 +66,17 @@ def true_candidates(
     truth : ndarray of shape (n,)
     precision : Precision, optional
         How exact truths are; that of those given, unless there are others beside them.
+    candidate_decimals : int, optional
+        How many decimals candidates are rounded to, where they are printed with fewer than truths. The nearest is then
+        the true one as well if the truth becomes it, and no other, when it is rounded so.
 
     Examples
     --------
     >>> values, offsets = np.array([1.2345, 7.0, 1.23, 1.2345, 5.0, 6.0]), np.array([0, 2, 4, 6])
     >>> true_candidates(values, offsets, np.array([1.23, 1.23, 5.5])).tolist()
     [True, False, True, False, False, False]
+    >>> true_candidates(np.array([1.2, 7.0]), np.array([0, 2]), np.array([1.2345]), candidate_decimals=1).tolist()
+    [True, False]
     """
     rows = np.repeat(np.arange(len(truth)), np.diff(offsets))
     begin = offsets[:-1]
@@ -78,6 +87,8 @@ def true_candidates(
         nearest = np.minimum.reduceat(off, begin)
         is_nearest = off <= nearest[rows] + same
     found = nearest <= np.maximum(_NEAR * np.abs(truth), same)
+    if candidate_decimals is not None and (decimals is None or decimals > candidate_decimals):
+        decimals = candidate_decimals
     if decimals is not None:
         rounds = off <= 0.5 * 10.0**-decimals * (1 + _NEAR)
         first = np.minimum.reduceat(np.where(is_nearest, np.arange(len(values)), len(values)), begin)

@@ -24,6 +24,7 @@ import typer
 from plr.cli.benchmark import benchmark_command
 from plr.cli.check import check_command
 from plr.cli.common import spell_parameter
+from plr.cli.compare import compare_command
 from plr.cli.datasets import datasets_command
 from plr.cli.evaluate import evaluate_command
 from plr.cli.fit import fit_command
@@ -38,6 +39,7 @@ __all__ = ["VERBS", "app", "command", "main"]
 
 VERBS: dict[str, Callable[..., None]] = {
     "check": check_command,
+    "compare": compare_command,
     "fit": fit_command,
     "predict": predict_command,
     "identify": identify_command,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from plr.cli.common import TERMINAL, check_files, warnings_as_notes
+from plr.cli.common import TERMINAL, check_columns, check_files, warnings_as_notes
 from plr.cli.options import (
     CandidateFeatures,
     Candidates,
@@ -29,7 +29,11 @@ __all__ = ["check_command"]
 
 def check_command(
     data: Annotated[
-        Path, typer.Argument(help="Table with candidates: CSV, Parquet, Feather, JSON Lines, or folder of Parquet.")
+        Path,
+        typer.Argument(
+            help="Table with candidates: CSV, TSV, Parquet, Feather, JSON Lines or Excel; - for standard input; or a "
+            "folder of Parquet files."
+        ),
     ],
     target: Candidates,
     ignore: Ignore = None,
@@ -52,10 +56,11 @@ def check_command(
     Example: plr check readings.csv --target value
     """
     check_files({"DATA": data}, {})
-    from plr.tables.fit_table import check_table
-
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior}
     asked |= {"row": row, "candidate_features": candidate_features, "record": record}
+    check_columns(data, {**asked, "match_score": match_score}, one_or_several(known))
+    from plr.tables.fit_table import check_table
+
     with warnings_as_notes():
         found, features = check_table(
             data,

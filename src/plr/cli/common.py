@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TERMINAL",
+    "check_columns",
     "check_files",
     "counted",
     "load",
@@ -198,14 +199,43 @@ def check_files(read: dict[str, Path | None], written: dict[str, Path | None]) -
     Nothing else is imported for it, so that such mistakes are named at once.
     """
     for option, path in read.items():
+        if option == "DATA" and str(path) == "-":
+            # Standard input.
+            continue
         if path is not None and not path.expanduser().exists() and not path.is_symlink():
             if option == "MODEL":
                 raise ModelFileError(f"{path} does not exist; give the path of a model file.")
             raise DataNotFoundError(f"There is no {'file' if path.suffix else 'file or folder'} {path}.")
-    given = {option: path for option, path in (read | written).items() if path is not None}
+    given = {option: path for option, path in (read | written).items() if path is not None and str(path) != "-"}
     for (option, path), (other, again) in itertools.combinations(given.items(), 2):
         if _is_same_file(path.expanduser(), again.expanduser()):
             raise ParameterError(f"{again} is given as {option} and as {other}; name two different files.")
+
+
+def check_columns(data: Path | None, named: Mapping[str, str | None], known: str | list[str] | None = None) -> None:
+    """Refuse columns that a table has not, and known labels that are nowhere, before what fits models is imported.
+
+    Parameters
+    ----------
+    data : Path, optional
+        A folder, or a file that takes longer to look at, is not looked at.
+    named : mapping of str to str
+        Columns, separated by commas, by parameter.
+    known : str or list of str, optional
+        A column, or files.
+    """
+    if data is None:
+        return
+    from plr.sources.files import column_names
+    from plr.sources.named import is_known_column, named_columns
+
+    columns = column_names(data)
+    if columns is None:
+        return
+    for parameter, names in named.items():
+        named_columns(parameter, names, columns, data)
+    if known is not None:
+        is_known_column(known, columns, data)
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

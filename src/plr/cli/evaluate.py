@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from plr.cli.common import TERMINAL, loaded
+from plr.cli.common import TERMINAL, check_columns, check_files, loaded
 from plr.cli.options import ModelFile, ModuleCode, TrainedRecord, TrainedRow, Trust
 
 __all__ = ["evaluate_command"]
@@ -47,6 +47,8 @@ def evaluate_command(
 
     Example: plr evaluate model.plr test.parquet --truth true_value
     """
+    check_files({"MODEL": model, "DATA": data}, {})
+    check_columns(data, {"truth": truth, "target": target, "prior": prior, "row": row, "record": record})
     with loaded(model, data, None, trust, module) as trained:
         found = trained.evaluate(
             data, truth, target=target, prior=prior, row=row, record=record, interval=interval, front=TERMINAL

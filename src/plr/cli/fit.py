@@ -11,8 +11,9 @@ import typer
 
 from plr._parameters import check_choice, check_integer
 from plr.atomic_file import check_writable
-from plr.cli.common import check_files, logged, warnings_as_notes
+from plr.cli.common import check_columns, check_files, logged, warnings_as_notes
 from plr.cli.options import (
+    PARTS,
     CandidateFeatures,
     Candidates,
     DropEmpty,
@@ -33,16 +34,15 @@ __all__ = ["fit_command"]
 
 
 def _names(part: str) -> list[str]:
-    from plr.cli.model_options import NAMES
-
-    return NAMES[part]
+    return list(PARTS[part])
 
 
 def fit_command(
     data: Annotated[
         Path,
         typer.Argument(
-            help="Table with candidates: CSV, Parquet, Feather or JSON Lines; or a folder of Parquet files."
+            help="Table with candidates: CSV, TSV, Parquet, Feather, JSON Lines or Excel; - for standard input; or a "
+            "folder of Parquet files."
         ),
     ],
     target: Candidates,
@@ -118,7 +118,7 @@ def fit_command(
         str | None,
         typer.Option(
             help="How much the committee, which auto is, computes: low, normal or high.",
-            autocompletion=lambda: ["low", "normal", "high"],
+            autocompletion=lambda: _names("effort"),
             show_default="normal",
         ),
     ] = None,
@@ -205,6 +205,9 @@ def fit_command(
         parts["prior_model"] = prior_model
     if effort is not None:
         parts["effort"] = effort
+    for part, name in parts.items():
+        check_choice(part, name, PARTS[part])
+    check_columns(data, {**asked, "match_score": match_score}, one_or_several(known))
     from plr.cli.fit_and_save import fit_and_save
 
     with warnings_as_notes(), logged(verbose):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from plr.cli.common import TERMINAL, check_files, counted, tell_written
+from plr.cli.common import TERMINAL, check_columns, check_files, counted, tell_written
 from plr.cli.options import parse_options
 
 __all__ = ["generate_command"]
@@ -16,7 +16,11 @@ __all__ = ["generate_command"]
 
 def generate_command(
     data: Annotated[
-        Path, typer.Argument(help="Table with true labels: CSV, Parquet, Feather, JSON Lines, or folder of Parquet.")
+        Path,
+        typer.Argument(
+            help="Table with true labels: CSV, TSV, Parquet, Feather, JSON Lines or Excel; - for standard input; or a "
+            "folder of Parquet files."
+        ),
     ],
     target: Annotated[str, typer.Option("--target", help="Column that holds the true label.")],
     out: Annotated[
@@ -58,6 +62,7 @@ def generate_command(
     Example: plr generate concrete.csv --target compressive_strength --false-labels 4 -o candidates.parquet
     """
     check_files({"DATA": data}, {"--out": out})
+    check_columns(data, {"target": target, "row": row})
     from plr.sources.recipe import carries_recipe
     from plr.tables.generation import generate_table
 

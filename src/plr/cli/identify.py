@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from plr._parameters import check_integer
-from plr.cli.common import TERMINAL, loaded, tell_written
+from plr.cli.common import TERMINAL, check_columns, check_files, loaded, tell_written
 from plr.cli.options import (
     JsonRows,
     ModelFile,
@@ -66,6 +66,8 @@ def identify_command(
     """
     if doubtful is not None:
         check_integer("doubtful", doubtful, low=1)
+    check_files({"MODEL": model, "DATA": data}, {"--out": out})
+    check_columns(data, {"target": target, "prior": prior, "row": row, "record": record})
     with loaded(model, data, out, trust, module) as trained:
         done = trained.write_identified(
             data,

@@ -13,6 +13,7 @@ import typer
 from plr.errors import ParameterError
 
 __all__ = [
+    "PARTS",
     "CandidateFeatures",
     "Candidates",
     "DropEmpty",
@@ -35,6 +36,16 @@ __all__ = [
     "one_or_several",
     "parse_options",
 ]
+
+PARTS = {
+    "learner": ("auto", "boosting", "committee", "density", "gaussian_process", "linear", "mlp", "module"),
+    "weighting": ("auto", "average", "identification", "posterior", "progressive"),
+    "loss": ("absolute", "huber", "squared"),
+    "start": ("auto", "density", "none", "sampled"),
+    "prior_model": ("auto", "boosted_logit", "given", "learned"),
+    "effort": ("low", "normal", "high"),
+}
+"""What each part of a model may be, by the name of its option: written down here as well, to be known at once."""
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file that plr fit wrote, or plr.save_model.")]
 Candidates = Annotated[

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from plr.columns.texts import date_format, is_text, likeliest_date_format, number_form, texts_to_dates, texts_to_numbers
+from plr.preprocessing.features import MANY_DIFFERENT, names_identifiers, too_many_texts
 
 __all__ = ["KINDS", "PARTS", "Column", "Mended", "part_of", "plain", "read_cells", "settled", "what_is"]
 
@@ -28,10 +29,7 @@ KINDS = {
 }
 """What a column can be, and what it then holds."""
 
-# Texts are an identifier or prose, and no categories, where there are so many and so large a share are different.
-_MANY_TEXTS, _DIFFERENT = 20, 0.5
 _ROW_NUMBERS = re.compile(r"(|unnamed: ?\d+|index|row|row[_ ]?(id|number|nr|no)|__index_level_\d+__)", re.IGNORECASE)
-_IDENTIFIERS = re.compile(r"(.*[_ .-])?(id|nr|no|key)|.*[a-z](Id|ID)")
 _YES, _NO = pa.array(["true", "yes", "y", "t", "1"]), pa.array(["false", "no", "n", "f", "0"])
 
 
@@ -275,7 +273,7 @@ def _text(name: str, cells: Any) -> Column:
         )
     there = pc.utf8_trim_whitespace(cells.drop_null())
     distinct = pc.count_distinct(there).as_py()
-    if distinct >= _MANY_TEXTS and distinct > _DIFFERENT * len(there):
+    if too_many_texts(distinct, len(there)):
         return _left_out(name, f"has {distinct:,} different texts in {len(there):,} rows: names, prose or identifiers")
     return Column(
         name, "category", (name,), note=_gaps(f"{distinct:,} categor{'y' if distinct == 1 else 'ies'}", cells)
@@ -296,8 +294,7 @@ def _identifies(name: str, cells: Any) -> bool:
     there = cells.drop_null()
     if is_text(there.type) and not pc.all(pc.match_substring_regex(there, r"^\s*\d+\s*$")).as_py():
         return False
-    named = _IDENTIFIERS.fullmatch(name.strip()) or _IDENTIFIERS.fullmatch(name.strip().lower())
-    return bool(named) and len(there) >= _MANY_TEXTS and pc.count_distinct(there).as_py() == len(there)
+    return names_identifiers(name) and MANY_DIFFERENT <= len(there) == pc.count_distinct(there).as_py()
 
 
 def _gaps(note: str, cells: Any) -> str:

@@ -8,6 +8,7 @@ one-hot, gaps filled and marked, columns scaled.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,10 +22,27 @@ from plr._fields import require
 from plr.errors import FeatureError, ParameterError, unknown_name
 from plr.preprocessing.scaling import Affine, learn_features
 
-__all__ = ["MOST_CATEGORIES", "Columns", "Encoding", "by_blocks", "column_place", "learn_columns", "learn_encoding"]
+__all__ = [
+    "MANY_DIFFERENT",
+    "MOST_CATEGORIES",
+    "Columns",
+    "Encoding",
+    "by_blocks",
+    "column_place",
+    "find_identifiers",
+    "learn_columns",
+    "learn_encoding",
+    "names_identifiers",
+    "too_many_texts",
+]
 
 Floats = NDArray[np.float64]
 
+MANY_DIFFERENT = 20
+"""With fewer different entries, no column is taken for one of identifiers."""
+
+_DIFFERENT = 0.5
+_IDENTIFIERS = re.compile(r"(.*[_ .-])?(id|nr|no|key)|.*[a-z](Id|ID)")
 # Of a column with more categories than this, the most frequent have columns of their own.
 MOST_CATEGORIES = 100
 # Scaled as the indicator of half the rows would be. By its own standard deviation, the indicator of one row in ten
@@ -100,9 +118,63 @@ def learn_columns(X: Any) -> Columns | None:
             isinstance(each, _TIMES) for each in categories[place]
         ):
             raise FeatureError(
-                f"Column {name} holds dates or times; turn them into numbers first, days for example.", column=name
+                f"Column {name} holds dates or times; turn them into numbers first, days for example, or fit "
+                "plr.TableModel, which does so.",
+                column=name,
             )
     return Columns(names, categories) if categories else None
+
+
+def find_identifiers(X: Any, columns: Columns | None = None) -> dict[str, str]:
+    """Return the columns of a frame that look like identifiers, and why; none of an array, or of categoricals.
+
+    Parameters
+    ----------
+    X : array or frame
+    columns : Columns, optional
+        The categories of its columns, where they are known.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> streets = [f"street {n}" for n in range(40)]
+    >>> frame = pd.DataFrame({"meter_id": range(900, 940), "street": streets, "area": 1.5})
+    >>> find_identifiers(frame, learn_columns(frame))
+    {'meter_id': 'has a different number in every row', 'street': 'has 40 different texts in 40 rows'}
+    """
+    if not hasattr(X, "columns"):
+        return {}
+    found = {}
+    for place, given in enumerate(X.column_names if hasattr(X, "column_names") else X.columns):
+        name = str(given)
+        series, cells = _column(X, place, name)
+        categories = () if columns is None else columns.categories.get(place, ())
+        if categories and not hasattr(getattr(series, "dtype", None), "categories"):
+            there = sum(not _is_missing(entry) for entry in cells)
+            if too_many_texts(len(categories), there):
+                found[name] = f"has {len(categories):,} different texts in {there:,} rows"
+        elif (
+            cells.dtype.kind in "iu"
+            and names_identifiers(name)
+            and MANY_DIFFERENT <= len(cells) == np.unique(cells).size
+        ):
+            found[name] = "has a different number in every row"
+    return found
+
+
+def names_identifiers(name: str) -> bool:
+    """Return whether a column is named as one of identifiers.
+
+    >>> names_identifiers("meterId"), names_identifiers("order_no"), names_identifiers("width")
+    (True, True, False)
+    """
+    name = name.strip()
+    return bool(_IDENTIFIERS.fullmatch(name) or _IDENTIFIERS.fullmatch(name.lower()))
+
+
+def too_many_texts(different: int, rows: int) -> bool:
+    """Return whether texts are identifiers or prose, and no categories: so many, and so large a share, differ."""
+    return different >= MANY_DIFFERENT and different > _DIFFERENT * rows
 
 
 def column_place(parameter: str, column: object, names: tuple[str, ...], columns: int) -> int:

@@ -14,7 +14,7 @@ import pyarrow.csv
 from plr.errors import DataError
 from plr.sources.source import check_names
 
-__all__ = ["MISSING_WORDS", "as_utf8", "parse_csv", "typed_cells"]
+__all__ = ["MISSING_WORDS", "as_utf8", "csv_names", "parse_csv", "typed_cells"]
 
 MISSING_WORDS = pa.array(pyarrow.csv.ConvertOptions().null_values)
 """Texts such as NA that stand for an empty cell; the empty text is one of them."""
@@ -70,7 +70,7 @@ def _line(data: bytes, place: int) -> int:
     return data.count(b"\n", 0, place) + 1
 
 
-def parse_csv(data: bytes, path: Path) -> tuple[pa.Table, pa.Table]:
+def parse_csv(data: bytes, path: Path, separator: str | None = None) -> tuple[pa.Table, pa.Table]:
     """Return the table that a CSV text holds, and its cells as they are written there.
 
     Parameters
@@ -79,6 +79,8 @@ def parse_csv(data: bytes, path: Path) -> tuple[pa.Table, pa.Table]:
         UTF-8.
     path : Path
         For messages.
+    separator : str, optional
+        What is between the columns; a comma, a semicolon or a tab, as the first line has it, unless given.
 
     Returns
     -------
@@ -90,15 +92,14 @@ def parse_csv(data: bytes, path: Path) -> tuple[pa.Table, pa.Table]:
     if not re.search(rb"\S\s*[\n\r]\s*\S", data):
         raise DataError(f"{path} has no rows: it is one line long, and the first line names the columns.")
     header = _header(data)
-    outside = re.sub(r'"[^"]*"', "", header)
-    separator = "," if "," in outside else max(",;\t", key=outside.count)
+    separator = separator or _separator(header)
     if '"' not in header:
         # Before anything is read.
         check_names(header.split(separator), path)
     commas = separator == ";" and _has_decimal_commas(data, path)
     options = pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=b'"' in data)
     try:
-        names = pyarrow.csv.read_csv(pa.BufferReader(f"{header}\n".encode()), parse_options=options).column_names
+        names = _names(header, options)
         texts = pyarrow.csv.read_csv(
             pa.BufferReader(data),
             read_options=pyarrow.csv.ReadOptions(block_size=min(max(len(data) + 1, 2**20), _LARGEST_BLOCK)),
@@ -113,6 +114,21 @@ def parse_csv(data: bytes, path: Path) -> tuple[pa.Table, pa.Table]:
             points = pc.replace_substring(texts.column(place), ",", ".")
             texts = texts.set_column(place, texts.field(place), points)
     return pa.table(typed, names=texts.column_names), texts
+
+
+def csv_names(data: bytes, path: Path, separator: str | None = None) -> list[str]:
+    """Return the names of the columns of a CSV text, of which the beginning is enough."""
+    header = _header(as_utf8(data, path))
+    return _names(header, pyarrow.csv.ParseOptions(delimiter=separator or _separator(header)))
+
+
+def _names(header: str, options: pyarrow.csv.ParseOptions) -> list[str]:
+    return list(pyarrow.csv.read_csv(pa.BufferReader(f"{header}\n".encode()), parse_options=options).column_names)
+
+
+def _separator(header: str) -> str:
+    outside = re.sub(r'"[^"]*"', "", header)
+    return "," if "," in outside else max(",;\t", key=outside.count)
 
 
 def typed_cells(cells: pa.ChunkedArray, *, decimal_comma: bool = False) -> pa.ChunkedArray:

@@ -194,9 +194,9 @@ def open_source(data: Any) -> Source:
     Parameters
     ----------
     data : path, frame or Source
-        A file (CSV, Parquet, Feather, JSON Lines), a folder of Parquet files, a frame of pandas or Polars, an Arrow
-        table, or a dictionary of columns. A folder, and a Parquet file that is large for the memory that is left, is
-        read in batches.
+        A file (CSV, TSV, Parquet, Feather, JSON Lines, XLSX), ``-`` for standard input, a folder of Parquet files, a
+        frame of pandas or Polars, an Arrow table, or a dictionary of columns. A folder, and a Parquet file that is
+        large for the memory that is left, is read in batches.
     """
     if isinstance(data, Source):
         return data

@@ -151,8 +151,10 @@ class TableSource(Source):
         What it was read from.
     texts : pyarrow.Table, optional
         The cells as they are written in a CSV file.
-    row_by_row : bool, default=False
-        Whether each row has one line of its own in that file.
+    first_line : int, optional
+        The line of the first row, counted from 1, where each row has one line of its own in that file.
+    line_of : str, default="line {} of the file"
+        What such a line is called.
     """
 
     in_batches = False
@@ -162,14 +164,15 @@ class TableSource(Source):
         table: pa.Table,
         path: str | os.PathLike[str] = "The table",
         texts: pa.Table | None = None,
-        row_by_row: bool = False,
+        first_line: int | None = None,
+        line_of: str = "line {} of the file",
     ) -> None:
         table = _without_views(table)
         self.table, self.texts = table, texts
         self.path = Path(path)
         self.schema = table.schema
         self.files = (File(self.path, self.path.name, (table.num_rows,)),)
-        self._row_by_row = row_by_row
+        self._first_line, self._line_of = first_line, line_of
 
     @classmethod
     def of_frame(cls, frame: Any) -> TableSource:
@@ -200,7 +203,7 @@ class TableSource(Source):
 
     def place(self, row: int) -> str:
         """Say in words where a row is; the line only where each row has one line of its own."""
-        line = f" (line {row + 2} of the file)" if self._row_by_row else ""
+        line = "" if self._first_line is None else f" ({self._line_of.format(row + self._first_line)})"
         return f"data row {row} counted from 0{line}"
 
     def fingerprint(self) -> None:

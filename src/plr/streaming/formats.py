@@ -1,4 +1,4 @@
-"""Tables written to a file some rows at a time: Parquet, Feather, CSV or JSON Lines."""
+"""Tables written to a file some rows at a time: Parquet, Feather, CSV, tab-separated text or JSON Lines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -149,31 +150,34 @@ def _feather(file: BinaryIO, schema: pa.Schema) -> TableWriter:
     return TableWriter(pa.ipc.new_file(file, schema, options=options), lambda table: table.cast(schema))
 
 
-def _csv(file: BinaryIO, schema: pa.Schema) -> TableWriter:
+def _csv(file: BinaryIO, schema: pa.Schema, separator: str = ",") -> TableWriter:
     if AS_WRITTEN in (schema.metadata or {}):
-        file.write(_csv_text([schema.names]))
-        return _Lines(file, _cells_as_written)
-    return TableWriter(pyarrow.csv.CSVWriter(file, lists_as_cells(schema.empty_table()).schema), lists_as_cells)
+        file.write(_csv_text([schema.names], separator))
+        return _Lines(file, lambda table: _cells_as_written(table, separator))
+    options = pyarrow.csv.WriteOptions(delimiter=separator)
+    cells = lists_as_cells(schema.empty_table()).schema
+    return TableWriter(pyarrow.csv.CSVWriter(file, cells, write_options=options), lists_as_cells)
 
 
 WRITERS: dict[str, Callable[[BinaryIO, pa.Schema], TableWriter]] = {
     "parquet": _Parquet,
     "feather": _feather,
     "csv": _csv,
+    "tsv": partial(_csv, separator="\t"),
     "jsonl": lambda file, _: _Lines(file, json_lines),
 }
 """What writes each format."""
 
 
-def _cells_as_written(table: pa.Table) -> Iterator[bytes]:
+def _cells_as_written(table: pa.Table, separator: str) -> Iterator[bytes]:
     for batch in table.to_batches(max_chunksize=_ROWS_OF_TEXT):
         columns = [column.cast(pa.string()).to_pylist() for column in batch.columns]
-        yield _csv_text(zip(*columns, strict=True))
+        yield _csv_text(zip(*columns, strict=True), separator)
 
 
-def _csv_text(rows: Iterable[Sequence[str | None]]) -> bytes:
+def _csv_text(rows: Iterable[Sequence[str | None]], separator: str) -> bytes:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
 
 

@@ -38,7 +38,7 @@ Counts = Mapping[str, float]
 
 _MADE, _COUNTS = "plr made", "plr counts"
 # Endings of files that are no tables we write; whoever names one means no folder.
-_NO_FOLDERS = (".avro", ".gz", ".htm", ".html", ".json", ".orc", ".plr", ".tsv", ".txt", ".xls", ".xlsx", ".zip")
+_NO_FOLDERS = (".avro", ".gz", ".htm", ".html", ".json", ".orc", ".plr", ".txt", ".xls", ".xlsx", ".zip")
 _WHAT = {
     "verb": "by another command",
     "model": "by another model",

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from plr.candidates import CandidateSets
+from plr.candidates.known import CheckedRows
 from plr.columns.features import Features, learn_features
 from plr.columns.targets import read_target
 from plr.diagnosis import Diagnosis, check, find_dependence
@@ -31,7 +32,7 @@ from plr.priors.dependence import Dependence
 from plr.priors.learned import check_one_to_one
 from plr.priors.utilities import UtilityModel
 from plr.regressor import PartialLabelRegressor
-from plr.sources.files import FORMATS
+from plr.sources.files import FORMATS, STANDARD_INPUT
 from plr.sources.folder import Folder, open_source
 from plr.sources.source import Source, TableSource
 from plr.streaming.engine import Engine
@@ -54,7 +55,7 @@ from plr.tables.row_digests import row_digests, table_digest
 from plr.tables.row_reader import take_with_candidates
 from plr.training import may_depend
 
-__all__ = ["FitSummary", "Inspect", "check_table", "fit_table", "open_in_batches"]
+__all__ = ["FitSummary", "Inspect", "Prepared", "check_table", "fit_table", "open_in_batches", "prepare_rows"]
 
 Inspect = Callable[[Source, Roles, Features, pa.Table | None], None]
 """Looks at what was prepared for training: the source, its columns, and the rows' features where they are in memory."""
@@ -170,7 +171,7 @@ def open_in_batches(data: Any, learner: object, wanted: bool | None = None, fron
             raise ParameterError("A frame is in memory, and is not read in batches; give a folder of Parquet files.")
         return None
     path = Path(data)
-    if not path.exists() and not path.suffix:
+    if not path.exists() and not path.suffix and str(path) != STANDARD_INPUT:
         raise DataNotFoundError(f"There is no file or folder {path}.")
     if not path.is_dir() and (FORMATS.get(path.suffix.lower()) != "parquet" or not path.is_file()):
         if wanted and path.exists():
@@ -282,23 +283,16 @@ def _fit_in_memory(
     known: Any,
     prior_is: str,
 ) -> FitSummary:
-    source, roles = _one_line_per_row(source, asked, known, prior_is, front)
-    table = next(source.batches()).table
-    warn_of_truths(table, roles, front)
-    rows, sets, place = take_with_candidates(table, roles.sets, source, 0, drop_empty=drop_empty, front=front)
-    _warn_if_long(rows, sets, roles, front)
-    labels = checked = None
-    with located(source, place):
-        if known is not None:
-            labels = known_labels(known, source, table, sets.kept, front)
-            checked = check_known(labels, sets)
-        if regressor.one_to_one:
-            check_one_to_one(sets, checked)
-    features = _learn_features(rows, source, roles, asked, front)
-    # What is to be said about single cells has been said with their columns.
-    X, _ = features.apply(rows, source, place=place)
-    weight = read_target(rows, roles.weights[0], source, place, "weights") if roles.weights else None
-    group = rows[roles.groups[0]].to_pylist() if roles.groups else None
+    rows = prepare_rows(
+        source,
+        asked,
+        drop_empty=drop_empty,
+        known=known,
+        prior_is=prior_is,
+        one_to_one=regressor.one_to_one,
+        front=front,
+    )
+    source, roles, features, X, sets = rows.source, rows.roles, rows.features, rows.X, rows.sets
     if inspect is not None:
         inspect(source, roles, features, X)
     found = None
@@ -307,7 +301,7 @@ def _fit_in_memory(
         costs = {"": 1.0, "identifying": of_identify * identify, "calibrating": of_intervals * intervals}
         fitting, identifying, calibrating = whole.split(costs)
         with fitting.used():
-            regressor.fit(X, sets, sample_weight=weight, groups=group, known=labels)
+            regressor.fit(X, sets, sample_weight=rows.weight, groups=rows.groups, known=rows.labels)
         if identify or regressor.model_.out_of_fold is not None:
             with identifying, identifying.used():
                 found = regressor.identify()
@@ -319,24 +313,92 @@ def _fit_in_memory(
     if intervals and (lower := regressor.learner_.effort_of_folds(regressor.model_)):
         front.note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
     regressor._row_digests = row_digests(X, sets)
-    left_out = table.num_rows - len(sets)
+    checked = rows.checked
     looked_at = [] if checked is None else np.flatnonzero(checked.looked_at).tolist()
     return FitSummary(
         source,
         roles,
         features,
         len(sets),
-        left_out,
+        rows.left_out,
         len(sets.values),
         _as_texts(asked),
         X,
         sets,
-        rows,
+        rows.table,
         found,
         checked=describe_checked(checked, sets),
         checked_rows=looked_at if len(looked_at) <= _MOST_CHECKED else None,
         known=names_of_known(known, source),
     )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The rows of a table in memory, as they are learned from.
+
+    Attributes
+    ----------
+    source : Source
+        With one line per row.
+    roles : Roles
+    features : Features
+    table : pyarrow.Table
+        The rows that have candidates.
+    X, sets : pyarrow.Table, CandidateSets
+    left_out : int
+        Rows without a candidate.
+    weight : ndarray or None
+    groups : list or None
+    labels : pyarrow.Table or None
+        What is known of rows, as `PartialLabelRegressor.fit` takes it.
+    checked : CheckedRows or None
+        The same, read.
+    """
+
+    source: Source
+    roles: Roles
+    features: Features
+    table: pa.Table
+    X: pa.Table
+    sets: CandidateSets
+    left_out: int
+    weight: Any = None
+    groups: list[Any] | None = None
+    labels: pa.Table | None = None
+    checked: CheckedRows | None = None
+
+
+def prepare_rows(
+    source: Source,
+    asked: Asked,
+    *,
+    drop_empty: bool = False,
+    known: Any = None,
+    prior_is: str = "share",
+    one_to_one: bool = False,
+    front: FrontEnd = PYTHON,
+) -> Prepared:
+    """Decide what each column of a table in memory is, and read candidates, features and known labels."""
+    source, roles = _one_line_per_row(source, asked, known, prior_is, front)
+    table = next(source.batches()).table
+    warn_of_truths(table, roles, front)
+    rows, sets, place = take_with_candidates(table, roles.sets, source, 0, drop_empty=drop_empty, front=front)
+    _warn_if_long(rows, sets, roles, front)
+    labels = checked = None
+    with located(source, place):
+        if known is not None:
+            labels = known_labels(known, source, table, sets.kept, front)
+            checked = check_known(labels, sets)
+        if one_to_one:
+            check_one_to_one(sets, checked)
+    features = _learn_features(rows, source, roles, asked, front)
+    # What is to be said about single cells has been said with their columns.
+    X, _ = features.apply(rows, source, place=place)
+    weight = read_target(rows, roles.weights[0], source, place, "weights") if roles.weights else None
+    groups = rows[roles.groups[0]].to_pylist() if roles.groups else None
+    left_out = table.num_rows - len(sets)
+    return Prepared(source, roles, features, rows, X, sets, left_out, weight, groups, labels, checked)
 
 
 def _one_line_per_row(source: Source, asked: Asked, known: Any, prior_is: str, front: FrontEnd) -> tuple[Source, Roles]:

@@ -17,12 +17,12 @@ from plr.errors import CandidateError, DataError, ParameterError
 from plr.front_end import PYTHON, FrontEnd
 from plr.generation import MECHANISMS, make_candidates, recipe
 from plr.sources.folder import Folder, open_source
+from plr.sources.named import named_columns
 from plr.sources.recipe import with_recipe
 from plr.sources.source import File, Source
 from plr.streaming.generate_candidates import plan_generation
 from plr.streaming.outputs import Piece
 from plr.tables.output import Done, TableOutput, what_is_read
-from plr.tables.roles import named_columns
 from plr.tables.row_reader import place_in
 
 __all__ = ["generate_table"]
@@ -61,7 +61,7 @@ def generate_table(
     made: dict[str, Any] = dict(recipe(**settings))
     source = open_source(data)
     made |= {"source": source.path.name, "target": target, "truth_column": truth_column}
-    if named_columns("target", target, source) != [target]:
+    if named_columns("target", target, source.schema.names, source) != [target]:
         raise ParameterError("{parameter} takes one column, that of the true labels.", parameter="target")
     if truth_column is not None and not truth_column.strip():
         raise ParameterError(

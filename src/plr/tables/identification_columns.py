@@ -15,6 +15,7 @@ from plr.tables.long_table import LongTable
 
 __all__ = [
     "MostDoubtful",
+    "as_written",
     "candidate_columns",
     "candidate_fields",
     "count_doubt",
@@ -24,6 +25,8 @@ __all__ = [
     "identification_columns",
     "identification_fields",
 ]
+
+_DIGITS = 6
 
 
 def identification_fields(target: Sequence[str]) -> list[pa.Field]:
@@ -96,6 +99,20 @@ def exploded_columns(
     return {"row": pa.array(numbers)} | {
         field.name: pa.array(columns[field.name], field.type).take(take) for field in fields
     }
+
+
+def as_written(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns with probabilities of six significant digits, more than which nobody knows of them.
+
+    >>> exact = pa.array([1 - 4e-15, 0.123456789, 1.23456789e-9, 0.0, None])
+    >>> as_written({"probability": exact})["probability"].to_pylist()
+    [1.0, 0.123457, 1.23457e-09, 0.0, None]
+    """
+    given = columns["probability"]
+    exact = given.to_numpy(zero_copy_only=False)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = 10.0 ** np.clip(_DIGITS - 1 - np.floor(np.log10(exact)), 0, 300)
+    return {**columns, "probability": pa.array(np.rint(exact * unit) / unit, mask=~given.is_valid().to_numpy(False))}
 
 
 class MostDoubtful:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from plr.candidates import CandidateSets
 from plr.candidates.known import CANNOT_TELL, CheckedRows, read_answers, read_known
 from plr.columns.kinds import plain
-from plr.errors import CandidateError, DataError, DataNotFoundError, ParameterError
+from plr.errors import CandidateError, DataError, ParameterError
 from plr.front_end import FrontEnd, warn
 from plr.sources.folder import open_source
+from plr.sources.named import is_known_column
 from plr.sources.source import Source, TableSource
 from plr.tables.long_table import LongTable, name_rows, row_keys
 from plr.tables.row_reader import read_some_truths
@@ -43,19 +44,7 @@ _MANY = 5
 
 def is_column(known: Any, source: Source) -> bool:
     """Whether known labels are a column of the table itself; where they are neither that nor a file, complain."""
-    if isinstance(known, list | tuple):
-        if not known or any(is_column(one, source) for one in known):
-            raise ParameterError("{parameter} is one column of the table, or one or more files.", parameter="known")
-        return False
-    if isinstance(known, str) and known in source.schema.names:
-        return True
-    if isinstance(known, str | os.PathLike) and not Path(known).expanduser().exists():
-        raise DataNotFoundError(
-            f"{{parameter}} {known}: {source} has no such column, and there is no such file; name a column of true "
-            "labels, or a file with a row key and the column 'value'.",
-            parameter="known",
-        )
-    return False
+    return is_known_column(known, source.schema.names, source)
 
 
 def names_of_known(known: Any, source: Source) -> list[str]:

@@ -26,12 +26,14 @@ from plr.regressor import PartialLabelRegressor
 from plr.review import worth_checking
 from plr.review_queue import ReviewQueue
 from plr.sources.folder import open_source
+from plr.sources.named import named_columns
 from plr.sources.recipe import read_recipe
 from plr.sources.source import Batch, Source, TableSource
 from plr.tables.evaluation import evaluate
 from plr.tables.fit_table import FitSummary, fit_table
 from plr.tables.identification_columns import (
     MostDoubtful,
+    as_written,
     candidate_columns,
     candidate_fields,
     count_doubt,
@@ -43,7 +45,7 @@ from plr.tables.identification_columns import (
 from plr.tables.known import check_known_column, is_column, known_labels, located, with_checked
 from plr.tables.long_table import LongTable, columns_of_lines, name_rows, one_line_per_row
 from plr.tables.output import Done, NewColumns, TableOutput, what_is_read
-from plr.tables.roles import named_columns, only_one_role
+from plr.tables.roles import only_one_role
 from plr.tables.row_digests import SeenRows, table_digest
 from plr.tables.row_reader import RowReader, no_candidates, place_in, take_with_candidates
 
@@ -664,7 +666,7 @@ class TableModel:
             trained = self._training_rows()
             assert trained.sets is not None
             identified, source = self.regressor.identify(), trained.source
-            new = identification_columns(identified, trained.sets, self.target, source.rows)
+            new = as_written(identification_columns(identified, trained.sets, self.target, source.rows))
             source = _chosen_lines(source, identified, trained.sets)
             output = open_identified(source, out, self.target, prefix, front=front)
             return output.map("Writing", lambda _: ({prefix + name: cells for name, cells in new.items()}, {}))
@@ -684,6 +686,7 @@ class TableModel:
             prefix,
             numbered,
             all_candidates,
+            written=True,
         )
         source = columns.source
         rows = source.rows
@@ -764,7 +767,7 @@ class TableModel:
     ) -> str | None:
         """Return the column of true labels: the one asked for, or that of the table's recipe or of training, if any."""
         recipe = read_recipe(source.schema, source) or {}
-        known = [*named_columns("truth", asked, source), recipe.get("truth_column"), self.truth]
+        known = [*named_columns("truth", asked, source.schema.names, source), recipe.get("truth_column"), self.truth]
         found = next((name for name in known if isinstance(name, str) and name in source.schema.names), None)
         only_one_role(found, "truth", target, front)
         return found
@@ -772,7 +775,7 @@ class TableModel:
     def prior_columns(self, source: Source, asked: Columns, target: Columns, front: FrontEnd = PYTHON) -> list[str]:
         """Return the columns of priors: those asked for, or those of training where the candidates are those, too."""
         if asked is not None:
-            return named_columns("prior", asked, source)
+            return named_columns("prior", asked, source.schema.names, source)
         names = source.schema.names
         roles = self.description.get("roles")
         trained = roles.get("prior") if isinstance(roles, dict) else None
@@ -791,7 +794,7 @@ class TableModel:
     def target_columns(self, source: Source, asked: Columns) -> list[str]:
         """Return the columns of candidates: those asked for, or those of training."""
         if asked is not None:
-            return named_columns("target", asked, source)
+            return named_columns("target", asked, source.schema.names, source)
         if not self.target:
             raise ParameterError(
                 f"{self.name} does not say which column holds the candidates; name it with {{parameter}}.",
@@ -875,7 +878,7 @@ class TableModel:
 
     def _column(self, source: Source, asked: Columns, role: str, trained: str | None) -> str | None:
         """Return the one column of a role: the one asked for, or that of training where the table has it."""
-        named = named_columns(role, asked, source)
+        named = named_columns(role, asked, source.schema.names, source)
         if len(named) > 1:
             raise ParameterError(f"{{parameter}} takes one column, not {len(named)}.", parameter=role)
         return named[0] if named else trained if trained in source.schema.names else None
@@ -941,6 +944,7 @@ class _Identifying:
         prefix: str = "",
         numbered: bool = False,
         all_candidates: bool = False,
+        written: bool = False,
     ) -> None:
         columns = model.set_columns(source, asked, front)
         self.columns, self.target, self.prior = columns, list(columns.target), list(columns.prior)
@@ -955,7 +959,7 @@ class _Identifying:
         self.seen = False
         self.found: Identification | None = None
         self.sets: CandidateSets | None = None
-        self._model, self._prefix, self._all = model, prefix, all_candidates
+        self._model, self._prefix, self._all, self._written = model, prefix, all_candidates, written
         self._numbered = numbered and columns.row is None
         learned, regressor = model.regressor.prior_, model.regressor
         held = learned is not None and learned.held and regressor._row_digests is not None
@@ -984,6 +988,8 @@ class _Identifying:
             new |= _all_columns(found, sets, source, self.target)
         else:
             new |= identification_columns(found, sets, self.target, rows)
+        if self._written:
+            new = as_written(new)
         return {self._prefix + name: values for name, values in new.items()}, counts
 
 

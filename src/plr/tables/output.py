@@ -141,7 +141,7 @@ class TableOutput:
         self.is_folder = self.out is not None and source.in_batches and is_folder_output(self.out)
         if self.out is not None and not self.is_folder:
             check_output(self.out)
-        as_csv = self.out is None or (not self.is_folder and format_of(self.out) == "csv")
+        as_csv = self.out is None or (not self.is_folder and format_of(self.out) in ("csv", "tsv"))
         if written and as_csv:
             _check_flat(source.schema)
         # The cells of a CSV file are written as they were.

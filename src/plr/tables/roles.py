@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from plr.columns.candidates import SetColumns, read_candidates
-from plr.errors import ParameterError, PlrError, unknown_name
+from plr.errors import ParameterError, PlrError
 from plr.front_end import PYTHON, FrontEnd, warn
+from plr.sources.named import named_columns
 from plr.sources.recipe import read_recipe
 from plr.sources.source import Source
 
-__all__ = ["Asked", "Roles", "named_columns", "only_one_role", "read_roles", "warn_of_truths"]
+__all__ = ["Asked", "Roles", "only_one_role", "read_roles", "warn_of_truths"]
 
 Asked = Mapping[str, str | Sequence[str] | None]
 """Columns by role, as the user named them."""
@@ -65,35 +66,6 @@ class Roles:
         return [name for role in _ROLES for name in getattr(self, role)]
 
 
-def named_columns(parameter: str, named: str | Sequence[str] | None, source: Source) -> list[str]:
-    """Return the columns that were named: as a list, or as a text, separated by commas unless that is a column.
-
-    >>> from plr.sources.source import TableSource
-    >>> named_columns("target", "a, b", TableSource.of_frame({"a": [1.0], "b": [2.0]}))
-    ['a', 'b']
-    """
-    if named is None:
-        return []
-    known = source.schema.names
-    if isinstance(named, str):
-        named = [named] if named in known else [name.strip() for name in named.split(",") if name.strip()]
-        if not named:
-            raise ParameterError(
-                "{parameter} needs the name of a column, and was given an empty one.", parameter=parameter
-            )
-    elif not isinstance(named, Sequence) or not all(isinstance(name, str) for name in named):
-        raise ParameterError(
-            f"{{parameter}}: columns are given by name, as a text or a list of texts; got {type(named).__name__}.",
-            parameter=parameter,
-        )
-    for name in named:
-        if name not in known:
-            raise unknown_name(
-                "column", name, known, parameter=parameter, problem=f"{{parameter}}: {source} has no column"
-            )
-    return list(named)
-
-
 def only_one_role(name: str | None, role: str, others: Sequence[str], front: FrontEnd, other: str = "target") -> None:
     """Refuse a column that is named as something else as well."""
     if name in others:
@@ -114,8 +86,11 @@ def read_roles(source: Source, asked: Asked, front: FrontEnd = PYTHON, prior_is:
     prior_is : str
         What the numbers of the prior are.
     """
-    roles = Roles(**{role: named_columns(role, asked.get(role), source) for role in _ROLES}, prior_is=prior_is)
-    score = named_columns("match_score", asked.get("match_score"), source)
+    roles = Roles(
+        **{role: named_columns(role, asked.get(role), source.schema.names, source) for role in _ROLES},
+        prior_is=prior_is,
+    )
+    score = named_columns("match_score", asked.get("match_score"), source.schema.names, source)
     if len(score) > 1:
         raise ParameterError(f"{{parameter}} takes one column, not {len(score)}.", parameter="match_score")
     roles.candidate_features.extend(name for name in score if name not in roles.candidate_features)
