@@ -68,7 +68,7 @@ class Task:
     n_jobs : int or None
         How many fits may run at the same time, for what is fitted more than once.
     callback : callable or None
-        Called now and then with ``(done, total, loss)``.
+        The user's, called now and then with ``(done, total, loss)``; learners call `tell`.
     known : CheckedRows or None
         What is known of rows that somebody looked at.
     preprocessing : Preprocessing or None
