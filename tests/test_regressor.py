@@ -242,15 +242,6 @@ def test_a_function_as_weighting(data):
     assert model.score(X, y) > 0.97
 
 
-def test_verbose_tells_on_stderr(data, capsys):
-    X, _, S, _ = data
-    PartialLabelRegressor(MLP(epochs=3), verbose=1).fit(X, S)
-    out, err = capsys.readouterr()
-    assert "round 3 of at most 3" in err
-    assert err.endswith("\n")
-    assert out == ""
-
-
 @pytest.mark.parametrize("learner", LEARNER_INSTANCES, ids=lambda learner: type(learner).__name__)
 def test_callback_is_told_and_can_stop(data, learner):
     X, _, S, _ = data

@@ -22,6 +22,7 @@ from plr.candidates.known import CheckedRows
 from plr.errors import ParameterError
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.scaling import Affine
+from plr.progress import SILENT, Progress
 from plr.weighting.base import Weighting
 from plr.weighting.false_labels import FalseLabelDensity
 from plr.weighting.rule import NOTHING, Rule
@@ -67,11 +68,13 @@ class Task:
     n_jobs : int or None
         How many fits may run at the same time, for what is fitted more than once.
     callback : callable or None
-        Called now and then with ``(done, total, loss)``.
+        The user's, called now and then with ``(done, total, loss)``; learners call `tell`.
     known : CheckedRows or None
         What is known of rows that somebody looked at.
     preprocessing : Preprocessing or None
         Features encoded and labels scaled, where an earlier step has done so.
+    progress : Progress
+        The piece of the whole work that this task is.
     """
 
     X: Any
@@ -90,6 +93,13 @@ class Task:
     false_labels: FalseLabelDensity | None = None
     known: CheckedRows | None = None
     preprocessing: Preprocessing | None = field(default=None, repr=False, compare=False)
+    progress: Progress = field(default=SILENT, repr=False, compare=False)
+
+    def tell(self, done: int, total: int, loss: float) -> None:
+        """Say how far the fit is: to the user's callback, and to the progress of the whole."""
+        if self.callback is not None:
+            self.callback(done, total, loss)
+        self.progress(done, total)
 
     def preprocess(self, scale_features: bool = True, scale_target: bool = True) -> Preprocessing:
         """Return features encoded and labels scaled: what is known already of these rows, or else made now."""

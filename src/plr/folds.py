@@ -238,13 +238,16 @@ def cross_fit(
     # Where X says how rows relate to each other, leaving out rows leaves out columns.
     pairwise = get_tags(learner).input_tags.pairwise
 
+    pieces = task.progress.parts(len(folds))
+
     def run(fold: int, train: Rows, test: Rows) -> Floats:
-        part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31)
+        part = replace(take_rows(task, train), seed=(task.seed + fold + 1) % 2**31, progress=pieces[fold])
         rest = features_of(task.X, test)
         if pairwise:
             rest = _safe_indexing(rest, train, axis=1)
             part = replace(part, X=_safe_indexing(part.X, train, axis=1))
-        model = fit(part)
+        with part.progress:
+            model = fit(part)
         scale = model.predict_scale(rest)
         return np.column_stack([model.predict(rest), np.full(len(test), np.nan) if scale is None else scale])
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from plr.errors import PlrWarning
+from plr.progress import Progress, begin
 
 __all__ = ["PYTHON", "FrontEnd", "listed", "warn"]
 
@@ -18,9 +19,10 @@ class FrontEnd:
         """Tell the user what was done."""
 
     @contextmanager
-    def working(self, what: str) -> Iterator[Callable[[int, int, float], None]]:  # noqa: ARG002
-        """Show that something is going on; give a callback for ``(done, in all, loss)``."""
-        yield lambda *_: None
+    def working(self, what: str, verbose: int = 0) -> Iterator[Progress]:  # noqa: ARG002
+        """Show how far something is, if asked for; give its progress, also a callback for ``(done, in all, loss)``."""
+        with begin(verbose) as progress:
+            yield progress
 
     def option(self, name: str, value: object = None) -> str:
         """Return a parameter, and a value for it, as the user would write it.

@@ -96,13 +96,19 @@ class NoiseModel:
             return np.zeros(len(S))
         return np.clip(1.0 - row_sums(probabilities, S), 0.0, 1.0)
 
-    def log_likelihood(self, prediction: Floats, S: CandidateSets, relative: Floats | None = None) -> Floats:
-        """Return each row's log Σ prior · p / q.
+    def log_likelihood(
+        self,
+        prediction: Floats,
+        S: CandidateSets,
+        relative: Floats | None = None,
+        scaled: CandidateSets | None = None,
+    ) -> Floats:
+        """Return each row's log Σ prior · p / q; ``scaled`` are the sets on the model's scale, where they are known.
 
         Where a share ε of the rows may lack their truth, log((1 - ε) · Σ prior · p / q + ε); ε is that of each row
         where the sets say it.
         """
-        found = self._evidence(*self._compared(prediction, S, relative))
+        found = self._evidence(*self._compared(prediction, S, relative, scaled))
         if S.missing is None:
             return found
         with np.errstate(divide="ignore"):
@@ -238,7 +244,7 @@ def compare_predictions(
     for prediction in predictions:
         centre, sets, state, log_q = model._compared(prediction, S, None, preprocessing.sets)
         state = model._settle(centre, sets, state, log_q, sample_weight, threads)
-        rows = model._rule.evidence(centre, sets, state, log_q)
+        rows = model._evidence(centre, sets, state, log_q)
         found.append(float(np.average(rows, weights=sample_weight)))
     return found
 

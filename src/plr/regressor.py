@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,12 @@ from plr.errors import (
     NotFittedError,
     ParameterError,
 )
+from plr.fit_report import FitReport
 from plr.folds import check_folds, make_folds, out_of_fold
 from plr.identification import Identification, choose, identification, shared
 from plr.imputation import Imputer, correction_columns
 from plr.intervals import Calibration, check_coverage, learn_calibration
-from plr.learners import Fitted, Learner, Task
+from plr.learners import Committee, Density, Fitted, GaussianProcess, Learner, Refit, Task
 from plr.losses import Loss
 from plr.metrics import r2
 from plr.noise import NoiseModel, fit_noise
@@ -58,8 +59,9 @@ from plr.priors.learned import (
     unlearned_prior,
 )
 from plr.priors.utilities import UtilityModel
+from plr.progress import SILENT, Progress, begin
 from plr.review import Review, choose_rows
-from plr.training import Recipe, count_rows, encode_rows, encoded_features, resolve_parts, settle_known
+from plr.training import Recipe, count_rows, encode_rows, encoded_features, part_name, resolve_parts, settle_known
 from plr.weighting import Weighting
 from plr.weighting.rule import Rule, row_sums, thread_count
 
@@ -69,6 +71,8 @@ Floats = NDArray[np.float64]
 
 _PARTS = ("learner", "weighting", "loss")
 _PRIOR_NAMES = ("auto", "given", "learned")
+# The stage in which everything is fitted once more for each fold.
+_AGAIN = "fitting without each fold"
 
 # What scikit-learn's checks of X leave on an estimator, and ours.
 _RECORDED = ("n_features_in_", "feature_names_in_", "columns_")
@@ -127,7 +131,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Number of folds fitted at the same time. The result does not depend on it.
     verbose : int, default=0
-        With 1, training tells how far it is, on stderr.
+        With 1, ``fit``, ``identify`` and ``predict_interval`` tell on stderr how far they are: the stage, the share of
+        the whole that is done and the time left, on one bar, or a line for each stage where stderr is no terminal.
+        What is found about members of the model goes to the logger ``plr`` at the level INFO, whatever this is.
 
     Attributes
     ----------
@@ -154,6 +160,11 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         cannot, ``fit`` warns, and candidates that fit equally well get probabilities by their prior. `plr.check` looks
         more closely. Where false candidates depend on the features, and there are neither checked rows nor a prior,
         the model is fitted to the means of the candidates.
+    report_ : FitReport or None
+        What the model is made of: a table of members, each with how likely it makes candidate sets of rows that it has
+        not seen (``evidence``), its share and the seconds it took. The committee has its start, its chains and its
+        trees; the last line, the only one of most learners, is the model. None with models that were loaded or fitted
+        in batches: files are the same whatever the time a fit took.
     calibration_ : Calibration or None
         How far true labels are from predictions. `fit` learns it where the learner has held out rows on the way, as the
         default does; otherwise None until `calibrate` or `predict_interval` is called.
@@ -191,6 +202,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     """
 
     learner_: Learner
+    report_: FitReport | None
     start_weights_: Floats | None
     _training: Task | None
     _given: CandidateSets | None
@@ -248,8 +260,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         validation : (X, y), optional
             Rows to choose the best epoch by; with plain labels as ``y``, by the labels.
         callback : callable, optional
-            Called with ``(done, at most, loss)`` about ten times a second, or after each chain or round where those are
-            slow; stops training by raising.
+            Called with ``(done, at most, loss)`` of the learner about ten times a second, or after each chain or round
+            where those are slow; stops training by raising. A bar over the whole fit is ``verbose``.
         known : array-like of shape (n,) or table of n rows, optional
             True labels of rows that somebody looked up, NaN elsewhere. One that is none of its row's candidates says
             that the truth was missing there. A table has the column ``value`` and may have ``record``, ``answer``
@@ -321,7 +333,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             names=tuple(getattr(probe, "feature_names_in_", ())),
             seed=int(check_seed(self.random_state).randint(2**31 - 1)),
             n_jobs=self.n_jobs,
-            callback=_tell if callback is None and self.verbose else callback,
+            callback=callback,
             known=checked,
         )
         if task.counted_rows < learner.few_rows and S.values.size > len(S):
@@ -332,10 +344,20 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                 FewRowsWarning,
                 stacklevel=2,
             )
-        result = self._recipe(learner).train(task)
+        with begin(self.verbose) as progress:
+            return self._fit(task, learner, probe, threads, progress)
+
+    def _fit(
+        self, task: Task, learner: Learner, probe: PartialLabelRegressor, threads: int, progress: Progress
+    ) -> PartialLabelRegressor:
+        """Become what a task teaches; the probe has what was recorded of its columns."""
+        X, S, checked, weighting, loss = task.X, task.S, task.known, task.rule.weighting, task.rule.loss
+        members = progress.collect()
+        training, judging = progress.split({"": 30.0, "noise and diagnosis": 1.0})
+        with training:
+            result = self._recipe(learner).train(replace(task, progress=training))
+        judging.start()
         model, trained, belief = result.model, result.task, result.belief
-        if self.verbose and callback is None:
-            sys.stderr.write("\n")
         prediction = model.training_prediction
         if prediction is None:
             prediction = model.predict(X)
@@ -374,12 +396,19 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             present = np.where(counted, row_sums(probabilities, S), 0.0)
             probabilities = shares * present[S.row_index]
             learned = (learned or given_prior(S)).holding(S, probabilities)
+        evidence = None
+        if unseen is not None and belief is None:
+            likelihood = noise.log_likelihood(unseen, task.S, model.relative_scale, labels.sets)
+            with np.errstate(invalid="ignore"):
+                evidence = float(np.average(likelihood, weights=task.sample_weight))
+        progress.record(part_name(learner), evidence, None, training.seconds)
         recorded = {name: getattr(probe, name) for name in _RECORDED if hasattr(probe, name)}
         self._take_parts(learner, weighting, loss, model, noise, diagnosis, prior=learned, **recorded)
         self.start_weights_ = result.first
+        self.report_ = FitReport(tuple(members))
         self.candidate_probabilities_ = probabilities
         kept = trained if belief is None else task
-        self._training, self._given = replace(kept, callback=None, preprocessing=None), S
+        self._training, self._given = replace(kept, callback=None, preprocessing=None, progress=SILENT), S
         if belief is not None:
             self._belief = belief
             found = choose(belief.probabilities, S, belief.missing, diagnosis)
@@ -409,14 +438,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.noise_, self.noise_scale_, self.missing_share_ = noise, noise.scale, noise.missing
         self.diagnosis_, self.calibration_, self.prior_ = diagnosis, calibration, prior
         self.start_weights_ = self._training = self._given = self._belief = None
-        self._identified = None
+        self._identified = self.report_ = None
         # Of the training rows, out of fold, where the learner has none of its own; set when folds are fitted.
         self._out_of_fold: Floats | None = None
         # What training rows are recognised by in other tables; set by ``plr fit``.
         self._row_digests: NDArray[np.uint64] | None = None
         if diagnosis is not None and diagnosis.caution:
             category = DependentLabelsWarning if diagnosis.dependent else AmbiguousDataWarning
-            warnings.warn(diagnosis.caution, category, stacklevel=3)
+            warnings.warn(diagnosis.caution, category, stacklevel=4)
 
     @property
     def feature_importances_(self) -> Floats:
@@ -530,7 +559,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             if out is None:
                 # Folds take over the start's weights: a row's were made without its fold. That other rows' were made
                 # with its candidates in sight is a trace at second hand, not worth a start for each fold.
-                out = self._out_of_fold = out_of_fold(self.learner_, task, self.cv)
+                with begin(self.verbose) as progress, progress.split({_AGAIN: 1.0})[0] as folds:
+                    out = out_of_fold(self.learner_, replace(task, progress=folds), self.cv)
+                self._out_of_fold = out
                 noise = self._noise_around(out, task, sets)
             found = identification(noise, out, sets, model.relative_scale, model.out_of_fold_weights, self.diagnosis_)
             if self.one_to_one:
@@ -821,23 +852,27 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             prediction, relative = self.model_.held_out, self.model_.relative_scale
             if prediction is None and S.values.size == len(S) and not task.rule.may_miss:
                 prediction = self.model_.out_of_fold
-            if prediction is None:
-                fresh = replace(task, S=S, start=None, log_q=None, false_labels=None)
-                prediction, relative = self._recipe(self.learner_).cross_fit_predict(fresh)
-                if self._out_of_fold is None and self.model_.out_of_fold is None:
-                    self._out_of_fold = prediction
-            shares = None if self._belief is None else self._belief.probabilities
-            self.calibration_ = learn_calibration(
-                prediction,
-                self._weigh(S),
-                task,
-                relative,
-                shares,
-                features=encoded_features(task, self.learner_),
-                folds=make_folds(task, self.cv),
-                known=task.known,
-                missing=self.missing_share_ if task.rule.learns_missing else None,
-            )
+            with begin(self.verbose) as progress:
+                again, learning = progress.split({_AGAIN: 20.0 if prediction is None else 0.0, "calibrating": 1.0})
+                if prediction is None:
+                    fresh = replace(task, S=S, start=None, log_q=None, false_labels=None, progress=again)
+                    with again:
+                        prediction, relative = self._recipe(self.learner_).cross_fit_predict(fresh)
+                    if self._out_of_fold is None and self.model_.out_of_fold is None:
+                        self._out_of_fold = prediction
+                shares = None if self._belief is None else self._belief.probabilities
+                with learning:
+                    self.calibration_ = learn_calibration(
+                        prediction,
+                        self._weigh(S),
+                        task,
+                        relative,
+                        shares,
+                        features=encoded_features(task, self.learner_),
+                        folds=make_folds(task, self.cv),
+                        known=task.known,
+                        missing=self.missing_share_ if task.rule.learns_missing else None,
+                    )
         return self.calibration_
 
     def _row_widths(self, X: Any, prediction: Floats, relative: Floats | None) -> Floats | None:
@@ -927,6 +962,14 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     def _recipe(self, learner: Learner) -> Recipe:
         return Recipe(learner, self.start, self.cv, self.prior, self.match_score, self.one_to_one)
 
+    def _expected_costs(self) -> tuple[float, float]:
+        """Return what ``identify()`` and ``calibrate()`` may take, compared with ``fit``; for the bar alone."""
+        learner = self._resolve()[0]
+        if isinstance(learner, Committee):
+            return 0.01, 0.05
+        folds = 0.8 * (float(self.cv) if isinstance(self.cv, Integral) else 5.0)
+        return (0.01 if isinstance(learner, GaussianProcess | Refit | Density) else folds), folds
+
     def _resolve(self, validated: bool = False) -> tuple[Learner, Weighting, Loss]:
         return resolve_parts(self.learner, self.weighting, self.loss, self.effort, self.cv, validated)
 
@@ -988,9 +1031,3 @@ def _check_prior(prior: object) -> None:
         parameter="prior",
         value=prior,
     )
-
-
-def _tell(done: int, total: int, loss: float) -> None:
-    """Write on stderr how far training is."""
-    sys.stderr.write(f"\rplr: round {done} of at most {total}, loss {loss:.6g}")
-    sys.stderr.flush()

@@ -12,12 +12,13 @@ from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
 from plr.candidates.known import CheckedRows
 from plr.contracts import lists_rows
+from plr.densities import FEW_ROWS
 from plr.errors import ParameterError, PlrError, PriorError
 from plr.folds import cross_fit, make_folds, row_weights
 from plr.learners import MLP, Committee, Fitted, Learner, Task, get_learner
 from plr.learners.committee import EFFORTS
 from plr.learners.refit.fits import trusted
-from plr.learners.starts import DensityStart, as_matrix, choose_start, first_weights
+from plr.learners.starts import DensityStart, as_matrix, choose_start, first_weights, name_start
 from plr.losses import Loss, Squared, get_loss
 from plr.preprocessing.features import learn_columns, learn_encoding
 from plr.priors.dependence import Dependence, explain, intraclass_correlation
@@ -25,6 +26,7 @@ from plr.priors.learned import Belief, LearnedPrior, RowFeatures, learn_belief, 
 from plr.priors.logit import Alternatives
 from plr.priors.smoothing import KernelSmoother
 from plr.priors.utilities import Refinement, UtilityModel
+from plr.progress import SILENT, Progress
 from plr.weighting import Average, Posterior, Weighting, get_weighting
 from plr.weighting.rule import Rule, row_sums
 
@@ -35,6 +37,7 @@ __all__ = [
     "encode_rows",
     "encoded_features",
     "may_depend",
+    "part_name",
     "resolve_parts",
     "settle_known",
 ]
@@ -43,6 +46,8 @@ Floats = NDArray[np.float64]
 
 # Instead of folds that the user listed row by row, which say nothing about a part of the rows.
 _INNER_FOLDS = 5
+# What a start takes compared with the learner, with few rows and with many; for the bar alone.
+_START_COSTS = (0.07, 0.3)
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,9 @@ class Recipe:
 
     def train(self, task: Task) -> Trained:
         """Return a fitted model, and what it was fitted to."""
-        given, weights = task.S, row_weights(task)
-        task = settle_known(task).prepared()
+        given, weights, progress = task.S, row_weights(task), task.progress
+        # Only what has a piece of it may say how much is done.
+        task = replace(settle_known(task).prepared(), progress=SILENT)
         dependence = self._look_for_dependence(task, given, weights)
         learned = None
         if self.prior != "given" and (task.known is not None or self.match_score is not None):
@@ -110,17 +116,31 @@ class Recipe:
             if learned is not None:
                 task = replace(task, S=task.S.with_prior(learned.weigh(given).prior_or_uniform)).prepared()
         start = choose_start(self.start, task.rule.weighting, self.learner, len(task.S))
-        first = None if start is None else first_weights(start, task, self.cv, self.learner)
+        starting, learning = progress.split(
+            {
+                name_start(start): 0.0 if start is None else _START_COSTS[len(task.S) >= FEW_ROWS],
+                # The committee has stages of its own.
+                "" if isinstance(self.learner, Committee) else f"fitting {part_name(self.learner)}": 1.0,
+            }
+        )
+        first = None
+        if start is not None:
+            with starting:
+                first = first_weights(start, replace(task, progress=starting), self.cv, self.learner)
         if dependence is not None and (dependence.needs_predictions or self.prior == "learned"):
             dependence, belief = self._believe(task, given, weights, first, dependence)
             if belief is not None:
                 task = _on_belief(task, belief, self.learner)
-                return Trained(self.learner.fit(task), task, first, belief.prior, belief, dependence)
+                return Trained(self._fit(task, learning), task, first, belief.prior, belief, dependence)
         if first is not None and task.S.values.size > len(task.S):
             # Where the density of false labels is estimated, it is estimated better now.
             trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
             task = replace(task, start=first, S=trusted(task.S, first, trust)).prepared()
-        return Trained(self.learner.fit(task), task, first, learned, dependence=dependence)
+        return Trained(self._fit(task, learning), task, first, learned, dependence=dependence)
+
+    def _fit(self, task: Task, progress: Progress) -> Fitted:
+        with progress:
+            return self.learner.fit(replace(task, progress=progress))
 
     def _look_for_dependence(self, task: Task, S: CandidateSets, weights: Floats) -> Dependence | None:
         """Return how alike the candidates of a row are; None where the weighting goes by no density of false labels.
@@ -209,6 +229,11 @@ class Recipe:
         cv = _INNER_FOLDS if lists_rows(self.cv) else self.cv
         recipe = replace(self, learner=self.learner.for_folds(task), cv=cv)
         return cross_fit(self.learner, task, folds, lambda part: recipe.train(part).model)
+
+
+def part_name(learner: Learner) -> str:
+    """Return the name of a learner's class, or of the regressor's that it wraps."""
+    return type(getattr(learner, "regressor", learner)).__name__
 
 
 def may_depend(prior: object, weighting: Weighting) -> bool:

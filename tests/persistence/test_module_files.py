@@ -14,6 +14,7 @@ from torch import nn
 
 from plr import PartialLabelRegressor, load_model, save_model
 from plr.errors import FeatureError, ModelFileError, ParameterError, PlrWarning
+from plr.folds import features_of
 from support.model_files import members_of, problem, refuses
 from support.module_nets import ROWS, fitted, make_net
 

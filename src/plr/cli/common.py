@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import typer
 
 from plr.errors import AmbiguousDataWarning, DataNotFoundError, ModelFileError, ParameterError, PlrError, PlrWarning
 from plr.front_end import FrontEnd
+from plr.progress import Progress, describe_seconds
 
 if TYPE_CHECKING:
     from plr.tables import TableModel
@@ -27,6 +29,7 @@ __all__ = [
     "counted",
     "load",
     "loaded",
+    "logged",
     "spell_option",
     "spell_parameter",
     "tell_written",
@@ -84,37 +87,75 @@ class Terminal(FrontEnd):
         typer.echo(text, err=True)
 
     @contextmanager
-    def working(self, what: str) -> Iterator[Callable[[int, int, float], None]]:
-        """Show that something is going on, on a terminal and from one second on; give what tells how far it is."""
-        if not sys.stderr.isatty():
-            yield lambda *_: None
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        bar = progress.add_task(what, total=None)
-        timer = threading.Timer(_PATIENCE, progress.start)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield lambda done, total, _: progress.update(bar, completed=done, total=total)
-        finally:
-            timer.cancel()
-            # The timer may be starting it at this moment.
-            timer.join()
-            progress.stop()
+    def working(self, what: str, verbose: int = 0) -> Iterator[Progress]:  # noqa: ARG002
+        """Show how far something is, on a terminal and from one second on; give its progress."""
+        with Progress(_TerminalBar(what) if sys.stderr.isatty() else None, what) as progress:
+            yield progress
 
     def option(self, name: str, value: object = None) -> str:
         """Return a parameter, and a value for it, as it is typed."""
         return spell_option(name, value)
+
+
+class _TerminalBar:
+    """A bar that moves, with the stage, and is gone when all is done."""
+
+    def __init__(self, what: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task(what, total=None, left="")
+        self._timer = threading.Timer(_PATIENCE, self._bar.start)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def show(self, share: float, stage: str, left: float | None) -> None:
+        """Show the share that is done, the stage, and the seconds that are left where they can be told."""
+        text = "" if left is None else f"about {describe_seconds(left)} left"
+        # Before anything is told, it moves to and fro.
+        self._bar.update(self._task, description=stage, completed=share, total=1.0 if share else None, left=text)
+
+    def close(self, seconds: float | None) -> None:  # noqa: ARG002
+        """Take the bar away."""
+        self._timer.cancel()
+        # The timer may be starting it at this moment.
+        self._timer.join()
+        self._bar.stop()
+
+
+class _Notes(logging.Handler):
+    """Shows what is logged as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one message."""
+        TERMINAL.note(record.getMessage())
+
+
+@contextmanager
+def logged(wanted: bool) -> Iterator[None]:
+    """Show on stderr, if it is wanted, the stages of a fit and what it finds about members."""
+    if not wanted:
+        yield
+        return
+    logger, handler = logging.getLogger("plr"), _Notes()
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 TERMINAL = Terminal()

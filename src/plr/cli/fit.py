@@ -11,7 +11,7 @@ import typer
 
 from plr._parameters import check_choice, check_integer
 from plr.atomic_file import check_writable
-from plr.cli.common import check_columns, check_files, warnings_as_notes
+from plr.cli.common import check_columns, check_files, logged, warnings_as_notes
 from plr.cli.options import (
     PARTS,
     CandidateFeatures,
@@ -169,6 +169,10 @@ def fit_command(
         ),
     ] = None,
     prefix: Annotated[str, typer.Option(help="Put before the names of the columns that --identified adds.")] = "",
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Tell on stderr what is being fitted, and what is found about each member."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
     """Train a model on a table in which each row has several candidates, one of them true.
@@ -206,7 +210,7 @@ def fit_command(
     check_columns(data, {**asked, "match_score": match_score}, one_or_several(known))
     from plr.cli.fit_and_save import fit_and_save
 
-    with warnings_as_notes():
+    with warnings_as_notes(), logged(verbose):
         done = fit_and_save(
             data,
             out,

@@ -65,6 +65,9 @@ class Forest:
     trees: int = 100
     most_rows: int = 10_000
 
+    def __str__(self) -> str:
+        return f"forest, {self.rows_per_leaf} rows a leaf"
+
     def fit(self, problem: DensityTask) -> tuple[FittedForest, Floats]:
         """Grow the trees, and predict each row by those that have not seen it."""
         bins = Bins.over(problem.S, self.bins, problem.weight)

@@ -23,6 +23,7 @@ from plr.errors import ConvergenceWarning
 from plr.folds import Folds, make_folds
 from plr.preprocessing.features import Encoding
 from plr.preprocessing.scaling import Affine
+from plr.progress import timed
 from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums, thread_count
 
@@ -250,17 +251,17 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
     )
     # Relative to false labels, a density says how a candidate compares with them.
     prior, false = S.prior_or_uniform, np.exp(background.log(S.values) if log_q is None else log_q)
-    fitted, held_out, ratios, likelihoods = [], [], [], []
+    fitted, held_out, ratios, likelihoods, losses, seconds = [], [], [], [], [], []
     # Where all candidates are equal there is no density to speak of.
     for number, model in enumerate(models if high > low else ()):
-        fit, heights = model.fit(problem)
+        taken, (fit, heights) = timed(model.fit)(problem)
+        seconds.append(taken)
         fitted.append(fit)
         held_out.append(heights)
         ratios.append(fit.bins.at(heights, S.row_index, S.values) / false)
         likelihoods.append(row_sums(prior * ratios[-1], S))
-        if task.callback is not None:
-            loss = -np.average(np.log(np.maximum(likelihoods[-1], _TINY)), weights=weight)
-            task.callback(number + 1, len(models), float(loss))
+        losses.append(-float(np.average(np.log(np.maximum(likelihoods[-1], _TINY)), weights=weight)))
+        task.tell(number + 1, len(models), losses[-1])
     outside = 1.0 / (len(heavy) + 1)
     weights, score = np.array(prior), 0.0
     if folds and fitted:
@@ -273,6 +274,8 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
         # One row, or one group: no model may weigh its candidates.
         trust = (1.0 - outside) / len(fitted) if fitted else 0.0
         shares = np.array([*[trust] * len(fitted), 1.0 - trust * len(fitted)])
+    for model, share, loss, taken in zip(models, shares, losses, seconds, strict=False):
+        task.progress.record(str(model), -loss if folds else None, float(share), taken)
     mixture = Mixture(tuple(fitted), shares, background, low, high, outside, prepared.encoding, target)
     return Estimate(mixture, weights, score, tuple(held_out) if folds and fitted else None)
 

@@ -80,6 +80,9 @@ class Neighbours:
     bins: int = 24
     most_rows: int = 20_000
 
+    def __str__(self) -> str:
+        return f"{self.count} neighbours"
+
     def fit(self, problem: DensityTask) -> tuple[FittedNeighbours, Floats]:
         """Look among the rows outside each fold, and for new rows among all."""
         bins = Bins.over(problem.S, self.bins, problem.weight)

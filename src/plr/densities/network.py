@@ -63,6 +63,9 @@ class DensityNetwork:
     fewest: int = 8
     most: int = 1000
 
+    def __str__(self) -> str:
+        return f"network, {self.bins} bins"
+
     def fit(self, problem: DensityTask) -> tuple[FittedNetworks, Floats]:
         """Train one network without each fold, and let it predict the fold."""
         bins = Bins.over(problem.S, self.bins, problem.weight)

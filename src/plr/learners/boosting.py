@@ -226,7 +226,7 @@ class Boosting(Learner):
             metric = Metric(sets, task.rule, monitor, scale, log_q=task.validation_log_q(target))
         with LIGHTGBM.work(settings["num_threads"]):
             trees = Trees(task, settings, categorical, objective.initial_score)
-            kept, report = _grow(trees, objective, metric, first, most, patience, task.callback)
+            kept, report = _grow(trees, objective, metric, first, most, patience, task.tell)
             booster = trees.model(kept)
             seen = target.undo(trees.scores()) if metric is None and len(task.S) == rows else None
         report = replace(report, noise_scale=report.noise_scale * float(target.scale))
@@ -314,7 +314,7 @@ def _grow(
     first: int,
     most: int,
     patience: int | None,
-    callback: Callable[[int, int, float], object] | None,
+    callback: Callable[[int, int, float], object],
 ) -> tuple[int, Report]:
     """Grow at most so many trees, and return how many to keep and how it went.
 
@@ -327,8 +327,7 @@ def _grow(
     for done in range(most):
         losses.append(trees.grow(objective.round).loss)
         scales.append(objective.noise_scale)
-        if callback is not None:
-            callback(done + 1, most, losses[-1])
+        callback(done + 1, most, losses[-1])
         if metric is None:
             continue
         scores.append(trees.evaluate(lambda score: metric.score(score, objective.state)))

@@ -52,6 +52,7 @@ from plr.losses import Squared
 from plr.noise import compare_predictions
 from plr.preprocessing.features import Encoding
 from plr.preprocessing.scaling import rescaled
+from plr.progress import Progress
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule, thread_count
 
@@ -216,19 +217,30 @@ class Committee(Learner):
         drawn = task.rule.learns_scale and (task.rule.may_miss or task.S.values.size > len(task.S))
         if drawn and folds:
             return self._fit_with_folds(effort, task, learner, folds, has_trees)
-        process = learner.fit(task)
+        # Rows of a group must not speak for each other, nor rows that the user's folds keep apart.
+        apart = task.groups is not None or not isinstance(self.cv, Integral)
+        # With few rows a row's candidates have much say in which candidates of others are believed.
+        few = not has_trees and task.S.values.size > len(task.S)
+        smoothing, crossing, growing = task.progress.split(
+            {
+                "Gaussian process": 1.0,
+                "Gaussian process without each fold": 4.0 if apart else 1.5 if few else 0.0,
+                "boosted trees": 2.0 if has_trees else 0.0,
+            }
+        )
+        with smoothing:
+            process = learner.fit(replace(task, progress=smoothing))
         smooth = process.out_of_fold
-        if smooth is None or not isinstance(self.cv, Integral):
-            # Rows of a group must not speak for each other, nor rows that the user's folds keep apart.
-            smooth = self._cross_fit(learner, task, process)
+        if smooth is None or apart:
+            smooth = self._cross_fit(learner, task, process, crossing)
             process = replace(process, out_of_fold=None)
-        elif not has_trees and task.S.values.size > len(task.S):
-            # With few rows a row's candidates have much say in which candidates of others are believed.
-            smooth = self._cross_fit(self._process(EFFORTS["low"], counted), task, process)
+        elif few:
+            smooth = self._cross_fit(self._process(EFFORTS["low"], counted), task, process, crossing)
         if not has_trees:
             return FittedCommittee(process, None, 1.0, process.report, smooth)
-        trees, stepped = self._fit_trees(effort, task, process)
-        share = self._share(task, smooth, stepped)
+        with growing:
+            trees, stepped = self._fit_trees(effort, replace(task, progress=growing), process)
+        share = self._share(task, smooth, stepped, smoothing, growing)
         report = replace(trees.report, noise_scale=trees.report.noise_scale * float(process.target.scale))
         return FittedCommittee(process, trees, share, report, share * smooth + (1 - share) * stepped)
 
@@ -236,7 +248,9 @@ class Committee(Learner):
         self, effort: _Effort, task: Task, learner: GaussianProcess, folds: Folds, has_trees: bool
     ) -> FittedCommittee:
         """Fit both models, each also without each fold, where labels are drawn."""
-        process, draws = learner.fit_folds(task, folds)
+        drawing, growing = task.progress.split({"Gaussian process": 3.0, "boosted trees": 1.0 if has_trees else 0.0})
+        with drawing:
+            process, draws = learner.fit_folds(replace(task, progress=drawing), folds)
         tests = [test for _, test in folds]
         rows = len(task.S)
         smooth = average_folds(folds, [own.prediction[test] for own, test in zip(draws, tests, strict=True)], rows)
@@ -252,19 +266,21 @@ class Committee(Learner):
         # One fit of each fold's trees will do to judge it by; more of those of all rows predict.
         jobs = [(own.weights, train, 1) for (train, _), own in zip(folds, draws, strict=True)]
         jobs.append((process.weights, heavy, effort.last_fits))
-        running = Parallel(n_jobs=task.n_jobs, prefer="threads", return_as="generator")(
-            delayed(self._fit_drawn_trees)(effort, told, *job, number) for number, job in enumerate(jobs)
-        )
         fitted: list[FittedRefit] = []
-        for trees in running:
-            fitted.append(trees)
-            if task.callback is not None:
-                task.callback(len(fitted), len(jobs), float(trees.report.loss[-1]))
+        with growing:
+            running = Parallel(n_jobs=task.n_jobs, prefer="threads", return_as="generator")(
+                delayed(self._fit_drawn_trees)(effort, replace(told, progress=piece), *job, number)
+                for number, (job, piece) in enumerate(zip(jobs, growing.parts(len(jobs)), strict=True))
+            )
+            for trees in running:
+                fitted.append(trees)
+                if task.callback is not None:
+                    task.callback(len(fitted), len(jobs), float(trees.report.loss[-1]))
         *of_folds, trees = fitted
         stepped = process.target.undo(
             average_folds(folds, [own.predict(told.X[test]) for own, test in zip(of_folds, tests, strict=True)], rows)
         )
-        share = self._share(task, smooth, stepped)
+        share = self._share(task, smooth, stepped, drawing, growing)
         return FittedCommittee(
             process,
             replace(trees, out_of_fold=None),
@@ -288,7 +304,8 @@ class Committee(Learner):
             last_fits=fits,
             scale_target=False,
         )
-        return learner.fit(part)
+        with part.progress:
+            return learner.fit(part)
 
     @staticmethod
     def _encoded(task: Task, process: FittedGaussianProcess) -> Task:
@@ -344,6 +361,10 @@ class Committee(Learner):
         told = self._encoded(task, process)
         if task.rule.learns_scale:
             told = replace(told, S=trusted(told.S, process.weights, _TRUST), start=process.weights)
+        # On plain labels weights do not move, and trees out of fold are fitted once that is known.
+        plain = task.S.values.size == len(task.S)
+        pieces = task.progress.parts(2 if plain else 1)
+        told = replace(told, progress=pieces[0])
         learner = Refit(
             boosted_trees(told.X.shape[1]),
             cv=self.cv,
@@ -354,17 +375,18 @@ class Committee(Learner):
         fitted = learner.fit(told)
         out_of_fold = fitted.out_of_fold
         if out_of_fold is None:
-            out_of_fold = self._cross_fit(learner.set_params(last_fits=1), told, fitted)
+            out_of_fold = self._cross_fit(learner.set_params(last_fits=1), told, fitted, pieces[-1])
         return fitted, target.undo(out_of_fold)
 
-    def _cross_fit(self, learner: Learner, task: Task, fitted: Fitted) -> Floats:
+    def _cross_fit(self, learner: Learner, task: Task, fitted: Fitted, progress: Progress) -> Floats:
         """Predict the training rows out of fold; a lone group as it is, since there is nothing else to learn from."""
         if not make_folds(task, self.cv):
             return fitted.predict(task.X)
-        return out_of_fold(learner, replace(task, callback=None), self.cv)
+        with progress:
+            return out_of_fold(learner, replace(task, callback=None, progress=progress), self.cv)
 
     @staticmethod
-    def _share(task: Task, process: Floats, trees: Floats) -> float:
+    def _share(task: Task, process: Floats, trees: Floats, smoothing: Progress, growing: Progress) -> float:
         """Return the Gaussian process's share in the prediction, given what both predict out of fold.
 
         On plain labels it is the one with the least error. Candidate sets cannot tell that closely: draws and kernel
@@ -384,7 +406,10 @@ class Committee(Learner):
         )
         score = dict(zip(shares, scores, strict=True))
         alone, best = max(shares[:2], key=score.__getitem__), max(shares[2:], key=score.__getitem__)
-        return alone if score[alone] > score[best] + _MARGIN else best
+        share = alone if score[alone] > score[best] + _MARGIN else best
+        smoothing.record("in the committee", score[1.0], share, smoothing.seconds)
+        growing.record("in the committee", score[0.0], 1.0 - share, growing.seconds)
+        return share
 
 
 def boosted_trees(columns: int = 1) -> Any:

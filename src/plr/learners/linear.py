@@ -253,8 +253,7 @@ def solve(
         if rule.learns_scale:
             state = rule.update_scale(prediction, S, state, found.weights, weight)
             scales.append(float(state[0]))
-        if task.callback is not None:
-            task.callback(done, most, losses[-1])
+        task.tell(done, most, losses[-1])
         if done >= _DAMPED_FROM and losses[-1] > losses[-2]:
             step = max(step / 2, _SMALLEST_STEP)
         with np.errstate(divide="ignore", invalid="ignore"):

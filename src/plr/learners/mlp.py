@@ -167,7 +167,7 @@ class MLP(Learner):
             seed=task.seed,
             sample_weight=task.sample_weight,
             validation=validation,
-            callback=task.callback,
+            callback=task.tell,
         )
         chosen = None if validation is None else training.best[settings.stop_rule]
         report = Report(

@@ -25,7 +25,17 @@ from plr.weighting.base import Weighting
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule
 
-__all__ = ["STARTS", "DensityStart", "SampledStart", "Start", "as_matrix", "choose_start", "first_weights", "get_start"]
+__all__ = [
+    "STARTS",
+    "DensityStart",
+    "SampledStart",
+    "Start",
+    "as_matrix",
+    "choose_start",
+    "first_weights",
+    "get_start",
+    "name_start",
+]
 
 Floats = NDArray[np.float64]
 
@@ -109,7 +119,10 @@ class SampledStart(Start):
         given = task.rule.weighting
         weighting = clone(given).set_params(scale="common") if isinstance(given, Posterior) else Posterior()
         task = replace(task, rule=Rule(weighting, Squared()))
-        task = replace(task, start=DensityStart.for_draws(len(task.S)).weights(task, cv))
+        looking, drawing = task.progress.split({name_start(DensityStart()): 1.0, name_start(self): 6.0})
+        with looking:
+            start = DensityStart.for_draws(len(task.S)).weights(replace(task, progress=looking), cv)
+        task = replace(task, start=start, progress=drawing)
         if task.groups is None:
             return process.fit(task).weights
         # The other rows of a group would speak for each other, so each group is weighed by the noise around predictions
@@ -133,6 +146,15 @@ def get_start(start: object) -> Start | None:
     DensityStart()
     """
     return None if start is None else resolve("start", start, STARTS, Start, _wrap)
+
+
+def name_start(start: object) -> str:
+    """Return what a start is called.
+
+    >>> name_start(DensityStart("trees"))
+    'density start'
+    """
+    return f"{next((name for name, made in STARTS.items() if made is type(start)), 'own')} start"
 
 
 def choose_start(start: object, weighting: Weighting, learner: Learner, rows: int) -> Start | None:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from plr.paper.runner import RunProgress
+from plr.progress import describe_seconds
 
-__all__ = ["describe_seconds", "show_progress"]
+__all__ = ["show_progress"]
 
 _SECONDS_BETWEEN_LINES = 10.0
 # The first fits to end say little about the others: many are under way, and the longest were begun first.
@@ -73,20 +74,6 @@ def show_progress(title: str) -> Iterator[Callable[[RunProgress], None]]:
                 print(", ".join(part for part in parts if part), file=sys.stderr, flush=True)
 
         yield write
-
-
-def describe_seconds(seconds: float) -> str:
-    """Return a duration in words.
-
-    >>> describe_seconds(7.4), describe_seconds(130), describe_seconds(7500)
-    ('7 s', '2 min 10 s', '2 h 05 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def _count(progress: RunProgress) -> str:

@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 _FEW_ROWS = 20
 
-TRANSIENT = ("_training", "_given", "_belief")
+TRANSIENT = ("_training", "_given", "_belief", "report_")
 """What no file holds: the training rows themselves, and what the model was fitted to in their place."""
 
 # Where models of some kinds say how many columns they take.

@@ -295,28 +295,25 @@ def _fit_in_memory(
     source, roles, features, X, sets = rows.source, rows.roles, rows.features, rows.X, rows.sets
     if inspect is not None:
         inspect(source, roles, features, X)
-    with front.working("Fitting") as tell:
-        regressor.fit(
-            X,
-            sets,
-            sample_weight=rows.weight,
-            groups=rows.groups,
-            callback=None if front is PYTHON else tell,
-            known=rows.labels,
-        )
+    found = None
+    with front.working("Fitting", regressor.verbose) as whole:
+        of_identify, of_intervals = regressor._expected_costs()
+        costs = {"": 1.0, "identifying": of_identify * identify, "calibrating": of_intervals * intervals}
+        fitting, identifying, calibrating = whole.split(costs)
+        with fitting.used():
+            regressor.fit(X, sets, sample_weight=rows.weight, groups=rows.groups, known=rows.labels)
+        if identify or regressor.model_.out_of_fold is not None:
+            with identifying, identifying.used():
+                found = regressor.identify()
+        if intervals:
+            with calibrating, calibrating.used():
+                regressor.calibrate()
     if caveat := regressor.learner_.caveat(regressor.model_):
         front.note(f"Note: {caveat}")
-    found = None
-    if identify or regressor.model_.out_of_fold is not None:
-        with front.working("Identifying"):
-            found = regressor.identify()
     if not intervals:
         regressor.calibration_ = None
-    else:
-        with front.working("Calibrating intervals"):
-            regressor.calibrate()
-        if lower := regressor.learner_.effort_of_folds(regressor.model_):
-            front.note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
+    elif lower := regressor.learner_.effort_of_folds(regressor.model_):
+        front.note(f"Note: intervals are measured on models fitted with less effort than this one: {lower}.")
     regressor._row_digests = row_digests(X, sets)
     checked = rows.checked
     looked_at = [] if checked is None else np.flatnonzero(checked.looked_at).tolist()

@@ -14,6 +14,7 @@ from plr._fields import BY_ROW, MATRIX, WITH_GAPS, require
 from plr.candidates import CandidateSets
 from plr.errors import DivergenceError
 from plr.learners.refit.fits import draw_candidates
+from plr.progress import SILENT, Progress
 from plr.weighting.rule import Rule, row_sums
 
 __all__ = ["Chain", "ChainFold", "ChainSettings", "ChainTask", "Kernel", "cholesky", "run_chain"]
@@ -342,7 +343,9 @@ class _Systems:
         return rows, features, weight, cholesky(precision).astype(self.dtype, copy=False)
 
 
-def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) -> tuple[Chain, tuple[ChainFold, ...]]:
+def run_chain(
+    problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int, progress: Progress = SILENT
+) -> tuple[Chain, tuple[ChainFold, ...]]:
     """Run one chain.
 
     Where no candidate is in doubt the kernel is learned from the labels once. Under weightings other than the
@@ -359,7 +362,7 @@ def run_chain(problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int) ->
         kernel = kernel.learned(problem.X[chosen], labels[0, chosen, None], problem.weight[chosen], 10 * plan.steps)
         noise, evidence = [kernel.noise], [0.0]
     elif rule.learns_scale:
-        kernel, labels, weights, noise, evidence = _Sampler(problem, plan, places, random).run(kernel)
+        kernel, labels, weights, noise, evidence = _Sampler(problem, plan, places, random).run(kernel, progress)
     else:
         kernel, labels, weights, noise, evidence = _fit_rule(problem, plan, places, rule, kernel, random)
     systems = _Systems(kernel, places, problem)
@@ -426,7 +429,7 @@ class _Sampler:
         self.confidence = None if start is None else np.maximum.reduceat(first, S.offsets[:-1])
         self.parts = [_Labels(S, first, seen, random) for seen in (None, *problem.folds)]
 
-    def run(self, kernel: Kernel) -> Found:
+    def run(self, kernel: Kernel, progress: Progress = SILENT) -> Found:
         """Learn the kernel and draw the labels in turn; what the last third of the rounds say is averaged.
 
         The kernel is learned from what is drawn with all rows in sight. It is a few numbers, and what they tell about
@@ -457,6 +460,8 @@ class _Sampler:
             evidence.append(float(np.average(scores[0], weights=problem.weight)))
             if done >= first_kept:
                 parameters += kernel.parameters
+            # What comes after the rounds takes as long as one of them.
+            progress(done + 1, plan.rounds + 1)
         kept = plan.rounds - first_kept
         labels, weights = [], []
         for part in self.parts:

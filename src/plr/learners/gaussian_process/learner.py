@@ -22,6 +22,7 @@ from plr.losses import Squared
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.features import Encoding
 from plr.preprocessing.scaling import Affine
+from plr.progress import timed
 from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums, thread_count
 
@@ -195,22 +196,28 @@ class GaussianProcess(Learner):
         masks = [np.isin(chosen, train) for train, _ in folds]
         left_out = _deal(len(folds), chains)
         seeds = np.random.SeedSequence(task.seed).generate_state(chains)
+        pieces = task.progress.parts(chains)
         # The last bits of a product depend on the number of threads, so each chain has one.
         with one_blas_thread():
             running = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads", return_as="generator")(
-                delayed(run_chain)(
-                    replace(problem, folds=tuple(masks[fold] for fold in own)), plan, task.rule, int(seed)
+                delayed(timed(run_chain))(
+                    replace(problem, folds=tuple(masks[fold] for fold in own)), plan, task.rule, int(seed), piece
                 )
-                for own, seed in zip(left_out, seeds, strict=True)
+                for own, seed, piece in zip(left_out, seeds, pieces, strict=True)
             )
             found: list[Chain] = []
             parts: list[_Part] = []
-            for own, (chain, of_folds) in zip(left_out, running, strict=True):
+            seconds: list[float] = []
+            for own, (taken, (chain, of_folds)) in zip(left_out, running, strict=True):
+                seconds.append(taken)
                 parts += [_Part(len(found), fold, part) for fold, part in zip(own, of_folds, strict=True)]
                 found.append(chain)
-                if task.callback is not None:
-                    task.callback(len(found), chains, -float(chain.evidence[-1]))
+                task.tell(len(found), chains, -float(chain.evidence[-1]))
         kept, parts = _agreeing(found, parts, problem, masks)
+        for number, chain in enumerate(found):
+            evidence_found = float(chain.evidence[-1]) if drawn else None
+            share = 1.0 / len(kept) if number in kept else 0.0
+            task.progress.record(f"chain {number + 1}", evidence_found, share, seconds[number])
         whole = [found[number] for number in kept]
         target = prepared.robust[0]
         evidence = np.mean([chain.evidence for chain in whole], axis=0)

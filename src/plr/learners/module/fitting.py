@@ -84,7 +84,7 @@ def fit_task(learner: Module, settings: ModuleSettings, task: Task) -> FittedMod
             task.seed,
             numbers,
             settings.epochs // START_SHARE if task.start is not None else 0,
-            numbers.outside(task.callback),
+            numbers.outside(task.tell),
         )
         interface = Interface(reader, target, (*given, *held_out))
         return train(learner, settings, net, device, data, task.rule.weighting, task.rule.loss, interface)

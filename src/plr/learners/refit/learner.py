@@ -28,6 +28,7 @@ from plr.learners.refit.fits import (
 from plr.learners.refit.row_scale import RowScale, fit_relative_scales, fit_row_scale, weighted_loss
 from plr.noise import in_row_units
 from plr.preprocessing.scaling import learn_target
+from plr.progress import Progress
 
 __all__ = ["FittedRefit", "Refit"]
 
@@ -192,8 +193,9 @@ class Refit(Learner):
         folds = [] if rounds.fixed else make_folds(task, self.cv)
         prediction = relative = row_scale = None
         slope = 0.0
+        *of_rounds, at_last = task.progress.parts(1 if rounds.fixed else most + 1)
         for done in range(1, 1 if rounds.fixed else most + 1):
-            prediction = self._predict_folds(fits, rounds.weights, folds, heavy, done)
+            prediction = self._predict_folds(fits, rounds.weights, folds, heavy, done, of_rounds[done - 1])
             if task.rule.weighting.scale_by_row and folds and done > 1:
                 # The first weights tell how far candidates are apart, not how far the true one is off.
                 with _noted(f"fitting {name} to the noise of rows in round {done}"):
@@ -202,7 +204,9 @@ class Refit(Learner):
             if rounds.movement[-1] <= tolerance:
                 break
         weights = task.S.prior_or_uniform if rounds.fixed else rounds.weights
-        with _noted(f"fitting {name} to all rows"):
+        # Rounds that were not needed count as done.
+        task.progress(len(of_rounds), len(of_rounds) + 1)
+        with _noted(f"fitting {name} to all rows"), at_last:
             models = Parallel(n_jobs=task.n_jobs, prefer="threads")(
                 delayed(fits.fit)(heavy, weights, 0, number) for number in range(last)
             )
@@ -217,7 +221,7 @@ class Refit(Learner):
         return FittedRefit(tuple(models), report, prediction if folds else None, row_scale, relative)
 
     def _predict_folds(
-        self, fits: WeightedFits, weights: Floats, folds: Folds, heavy: Rows | None, done: int
+        self, fits: WeightedFits, weights: Floats, folds: Folds, heavy: Rows | None, done: int, progress: Progress
     ) -> Floats:
         """Predict each fold by a regressor fitted without it under given weights."""
         task = fits.task
@@ -225,7 +229,9 @@ class Refit(Learner):
         def run(fold: int, train: Rows, test: Rows) -> Floats:
             without = f", without fold {fold + 1} of {len(folds)}" if folds else ""
             with _noted(f"fitting {type(self.regressor).__name__} in round {done}{without}"):
-                return fits.fit(train, weights, done, fold).predict(features_of(task.X, test))
+                prediction = fits.fit(train, weights, done, fold).predict(features_of(task.X, test))
+            progress.advance(1.0 / max(len(folds), 1))
+            return prediction
 
         rows = np.arange(len(task.S))
         # A lone row, or a lone group: there is nothing else to learn from.

@@ -25,7 +25,6 @@ from plr.paper.agreement import (
     best_agreement,
     read_notes,
 )
-from plr.paper.display import describe_seconds
 from plr.paper.observations import Observation, check_observations, measured_means, published_means
 from plr.paper.protocol import Protocol
 from plr.paper.published import Place
@@ -49,6 +48,7 @@ from plr.paper.tables import (
     describe_selection,
     model_title,
 )
+from plr.progress import describe_seconds
 from plr.report.pages import render_page
 
 if TYPE_CHECKING:
