@@ -1,4 +1,4 @@
-"""Try an installed plr where nothing else of the repository is: the command's help, a fit, a prediction, the same in Python."""
+"""Try an installed plr where nothing else of the repository is: help, a fit and a prediction; the same in Python."""
 
 from __future__ import annotations
 

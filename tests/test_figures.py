@@ -1,7 +1,7 @@
 """Measured figures in the README, the documentation and the summaries of results are those of `results`.
 
-Pages of the site take most of theirs from `results` when they are built ({{ double braces }}, see docs/tools/measured.py). What
-a page spells out is in `FIGURES`: the page, what it says with a group for each figure, and what these should be.
+Pages of the site take most of theirs from `results` when they are built ({{ double braces }}, docs/tools/measured.py).
+What a page spells out is in `FIGURES`: the page, what it says with a group for each figure, and what these should be.
 """
 
 from __future__ import annotations
