@@ -40,7 +40,9 @@ coverage: export OMP_NUM_THREADS = 1
 coverage: $(VENV)/.tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=
 	mkdir -p results/coverage
-	{ printf '# Coverage of the tests\n\nMeasured by `make coverage`, plr at revision %s.\n\n' "$$(git rev-parse HEAD)"; \
+	{ printf '# Coverage of the tests\n\nMeasured by `make coverage`, plr at revision %s.\n' "$$(git rev-parse HEAD)"; \
+		printf 'Lines and branches; compiled kernels are not counted. What runs on a cluster, on a GPU or in a process of\n'; \
+		printf 'its own is not seen here: `make test-all` runs most of it.\n\n'; \
 		$(BIN)/python -m coverage report --format=markdown; } > results/coverage/coverage.md
 
 dist: $(VENV)/bin/python

@@ -138,6 +138,11 @@ def theorems():
     return ("as they should" if all(check["holds"] for check in read("theory/theory.json")["checks"]) else "otherwise",)
 
 
+def coverage():
+    total = re.search(r"\*\*TOTAL\*\* .*\*\*(\d+)%\*\*", (RESULTS / "coverage/coverage.md").read_text(encoding="utf-8"))
+    return (total[1],)
+
+
 IDENTIFICATION = "results/identification/README.md"
 FIGURES = [
     ("README.md", r"90 % intervals covered ([\d.]+) to ([\d.]+) of the true labels", covered),
@@ -148,6 +153,7 @@ FIGURES = [
         r"where every row has exactly 16, its error is ([\d.]+) to ([\d.]+) times that of the same model",
         lambda: tuple(f"{end(over_supervised(false_labels='16')):.1f}" for end in (min, max)),
     ),
+    ("README.md", r"reach (\d+) % of all lines and branches", coverage),
     ("README.md", r"Tables 2 and 3; (an hour) or so on two cores", on_cpus),
     ("README.md", r"the same on a GPU, in (a minute)", on_a_gpu),
     ("README.md", r"the whole grid with (\d+) trials", lambda: (trials("paper/table2.csv"),)),
@@ -209,6 +215,7 @@ FIGURE = re.compile(r"\d[\d,.]* (?:of (?:the )?\d|times |%|ns |µs |ms |seconds|
 # What looks like one and is a definition, a setting or somebody's example.
 NOT_MEASURED = {
     "docs/uncertainty.md": ["given a probability of 0.8, about 80 %"],
+    "docs/compatibility.md": ["Python 3.11 to 3.14"],
     "docs/situations/units.md": ["0.45 times as much fit equally well"],
     "docs/glossary.md": ["60 % training, 20 % validation and 20 % test rows"],
 }
