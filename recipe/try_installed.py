@@ -38,5 +38,8 @@ with tempfile.TemporaryDirectory() as folder:
     default = plr.PartialLabelRegressor(effort="low", random_state=0).fit(sizes[:, None], S)
     assert default.score(sizes[:, None], 2 * sizes) > 0.9
     assert np.allclose(default.identify().value, 2 * sizes, atol=1e-6)
+    plr.save_model(default, Path(folder) / "default.plr")
+    again = plr.load_model(Path(folder) / "default.plr")
+    assert np.array_equal(again.predict(sizes[:, None]), default.predict(sizes[:, None]))
 
 print(f"plr {plr.__version__} in {Path(plr.__file__).parent} on Python {sys.version.split()[0]}: fitted and predicted.")
