@@ -6,6 +6,8 @@
 # make real DATA=FOLDER  the default on tables of real joins, against what people do first, into results/real
 # make golden  whether plr still answers as benchmarks/golden/record says
 # make docs   the documentation as a site under site/
+# make coverage  the tests of make test, and which lines of plr they do not reach, into results/coverage
+# make dist   wheel and sdist under dist/, checked, and tried in an environment that has nothing else
 # Each makes .venv by itself; all it needs is Python 3.11 or later with pip.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -13,7 +15,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-all lint docs bench real golden learners theory clean
+.PHONY: run test test-all lint docs coverage dist bench real golden learners theory clean
 
 run: $(VENV)/.runs
 	$(BIN)/plr benchmark --preset quick --out runs/quick
@@ -34,6 +36,25 @@ lint: $(VENV)/.tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+coverage: export OMP_NUM_THREADS = 1
+coverage: $(VENV)/.tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=
+	mkdir -p results/coverage
+	{ printf '# Coverage of the tests\n\nMeasured by `make coverage`, plr at revision %s.\n' "$$(git rev-parse HEAD)"; \
+		printf 'Lines and branches; compiled kernels are not counted. What runs on a cluster, on a GPU or in a process of\n'; \
+		printf 'its own is not seen here: `make test-all` runs most of it.\n\n'; \
+		$(BIN)/python -m coverage report --format=markdown; } > results/coverage/coverage.md
+
+dist: $(VENV)/bin/python
+	rm -rf dist build
+	$(PIP) build twine
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/bare
+	build/bare/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cp recipe/try_installed.py build
+	cd build && unset PYTHONPATH && bare/bin/plr --help > /dev/null && bare/bin/python try_installed.py
+
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -49,7 +70,7 @@ theory: $(VENV)/.runs
 	$(BIN)/python benchmarks/theory.py --out results/theory
 
 clean:
-	rm -rf $(VENV) runs site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist runs site .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -89,6 +89,18 @@ def test_outputs_are_compared_by_words_and_roughly_by_numbers():
     assert not pages.alike("1 2", "1 2 3")
 
 
+def test_messages_in_troubleshooting_are_those_of_the_library():
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "plr").rglob("*.py"))
+    # As it is read: texts that stand on several lines are one, and what is filled in differs.
+    spoken = re.sub(r'"\s*\n\s*f?"', "", sources)
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^> (.*)$", page, re.MULTILINE)
+    assert len(quoted) > 15
+    for message in quoted:
+        for part in message.split("…"):
+            assert part.strip(" .,;:'") in spoken, f"No message of plr says {part!r}, of {message!r}"
+
+
 def test_every_situation_says_when_it_cannot_work_and_how_to_check():
     for page in (DOCS / "situations").glob("*.md"):
         text = page.read_text(encoding="utf-8")

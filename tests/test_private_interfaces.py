@@ -138,7 +138,9 @@ class TestLightGBM:
         random = np.random.default_rng(0)
         X, y = random.normal(size=(60, 2)), random.normal(size=60)
         fitted = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1, n_jobs=1).fit(X, y)
-        kept = ("_best_iteration", "_fitted_with_feature_names", "_n_features", "_n_features_in", "_objective")
+        kept = ["_best_iteration", "_n_features", "_n_features_in", "_objective"]
+        # New in LightGBM 4.7.
+        kept += ["_fitted_with_feature_names"] if "_fitted_with_feature_names" in vars(fitted) else []
         with relied_on("lightgbm", "What a fitted LGBMRegressor keeps", "src/plr/persistence/boosters.py"):
             state = {name: vars(fitted)[name] for name in kept}
             again = lightgbm.LGBMRegressor(**fitted.get_params())

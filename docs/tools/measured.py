@@ -1,10 +1,15 @@
-"""Figures and tables that pages quote, read from ``results`` when the site is built, so that they cannot drift."""
+"""Figures and tables that pages quote, read from ``results`` when the site is built, so that they cannot drift.
+
+The packages that plr needs are read from ``pyproject.toml`` in the same way.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
+import re
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -230,6 +235,14 @@ def machine(name: str) -> str:
     return f"{described['cpu'].replace('(R)', '')}, {described['cores']} cores"
 
 
+def requirements() -> str:
+    """Return the packages that plr needs, and in which versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = [("Python", project["requires-python"])]
+    found += [re.fullmatch(r"([\w-]+)(.*)", line).groups() for line in project["dependencies"]]  # type: ignore[union-attr]
+    return _table(["package", "versions"], [[name, bounds.replace(",", ", ")] for name, bounds in found], texts=2)
+
+
 def _speed(name: str) -> Any:
     return json.loads((RESULTS / "speed" / name).read_text(encoding="utf-8"))
 
@@ -265,6 +278,7 @@ QUOTES: dict[str, Callable[..., str]] = {
         mechanisms,
         out_of_the_box,
         over_supervised,
+        requirements,
         review_areas,
         review_curves,
         theory,

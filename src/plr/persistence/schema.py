@@ -232,16 +232,19 @@ class Field:
     kept: bool = True
 
 
-class _Names(dict[str, Any]):
-    """The names in the type hints of a module, with those that it imports for type checkers only."""
-
-    def __missing__(self, name: str) -> Any:
-        if name in ("plr", "lightgbm"):
-            return importlib.import_module(name)
-        home = next((home for home in _NAMES if home.endswith(f":{name}")), None)
-        if home is None:
-            raise KeyError(name)
-        return import_class(home)
+def _hints(found: Any) -> dict[str, Any]:
+    """Return the type hints of a class, those with names that its module imports for type checkers only included."""
+    names = dict(vars(sys.modules[found.__module__]))
+    while True:
+        try:
+            return get_type_hints(found, localns=names)
+        except NameError as error:
+            # Not by a mapping that finds them when asked: Python 3.14 looks whether it has them first.
+            name = str(error.name)
+            home = next((home for home in _NAMES if home.endswith(f":{name}")), None)
+            if home is None and name not in ("plr", "lightgbm"):
+                raise
+            names[name] = importlib.import_module(name) if home is None else import_class(home)
 
 
 @functools.cache
@@ -253,7 +256,7 @@ def fields_of(found: Any) -> dict[str, Field] | None:
         declared = {name: {} for name in found._fields}
     else:
         return None
-    hints = get_type_hints(found, localns=_Names(vars(sys.modules[found.__module__])))
+    hints = _hints(found)
     fields = {name: Field(hints[name], **metadata) for name, metadata in declared.items()}
     return {name: field for name, field in fields.items() if field.kept}
 
