@@ -47,7 +47,6 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 from sklearn.isotonic import isotonic_regression
 
-from plr._codes import MISSING
 from plr._fields import require
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
@@ -269,7 +268,7 @@ def learn_calibration(
     features: RowFeatures | None = None,
     folds: Folds | None = None,
     known: CheckedRows | None = None,
-    missing: float | None = None,
+    missing: float = 0.0,
 ) -> Calibration:
     """Learn how far true labels are from predictions of rows that the predicting models do not know.
 
@@ -293,9 +292,9 @@ def learn_calibration(
         The folds that predictions were made by; without them all rows are as wide.
     known : CheckedRows, optional
         What is known of rows that somebody looked at.
-    missing : float, optional
-        The share of rows whose truth is missing, where the noise model has learned it: with residuals of any shape, far
-        ones and missing truths look the same. Without it, that of the weighting.
+    missing : float, default=0.0
+        The share of rows whose truth is missing, by the noise model: with residuals of any shape, far ones and missing
+        truths look the same.
     """
     bad = np.flatnonzero(~np.isfinite(prediction))
     if len(bad):
@@ -306,9 +305,7 @@ def learn_calibration(
             value=prediction[bad[0]],
         )
     used = _rows_used(task, known)
-    problem = _Problem.of(prediction, S, task, used, relative, probabilities, known)
-    if missing is not None:
-        problem = replace(problem, missing={"missing": missing, "learn_missing": False})
+    problem = _Problem.of(prediction, S, task, used, relative, probabilities, known, missing)
     constant = density = problem.fit()
     widths, adaptive = None, problem
     if relative is None and probabilities is None:
@@ -327,7 +324,7 @@ def learn_calibration(
             constant,
             problem.false,
             task.seed,
-            **problem.missing,
+            missing,
         )
         if found is not None:
             widths, unit, density = found
@@ -381,7 +378,7 @@ class _Problem:
     log_q_settled: Floats
     false: Callable[[Floats], Floats]
     law: str
-    missing: dict[str, Any]
+    missing: float
     unit: Floats
     probabilities: Floats | None
     label: Floats
@@ -398,6 +395,7 @@ class _Problem:
         relative: Floats | None,
         probabilities: Floats | None,
         known: CheckedRows | None,
+        missing: float,
     ) -> _Problem:
         weight = row_weights(task)[used]
         if probabilities is not None and len(used) < len(S):
@@ -414,7 +412,6 @@ class _Problem:
         law = task.false_labels or FalseLabelDensity(float(S.values.min()), float(S.values.max()))
         uniform = type(law) is FalseLabelDensity
         words = "the given density" if isinstance(law, GivenDensity) else "the density estimated from the candidates"
-        rule = task.rule
         return cls(
             prediction,
             S,
@@ -424,10 +421,7 @@ class _Problem:
             law.log(settled.values),
             _distribution(law),
             "are spread evenly over the range of the candidates" if uniform else f"follow {words}",
-            {
-                "missing": float(rule.initial_state()[MISSING]) if rule.may_miss else 0.0,
-                "learn_missing": rule.learns_missing,
-            },
+            missing,
             np.ones(len(S)) if relative is None else relative[used],
             probabilities,
             label,
@@ -460,7 +454,7 @@ class _Problem:
             self.log_q_settled,
             self.unit,
             probabilities=self.probabilities,
-            **self.missing,
+            missing=self.missing,
         )
 
     def shares(self, density: ResidualDensity) -> Floats:

@@ -871,7 +871,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
                         features=encoded_features(task, self.learner_),
                         folds=make_folds(task, self.cv),
                         known=task.known,
-                        missing=self.missing_share_ if task.rule.learns_missing else None,
+                        missing=self.missing_share_,
                     )
         return self.calibration_
 

@@ -36,8 +36,7 @@ _LEAST_REACH = 0.1
 _FLOOR_ROWS = 1.0
 # Residuals of both signs are alike unless this is likelier, in all: what chance does is by up to about twenty.
 _SKEWED = 30.0
-# A learned share of rows without their truth goes no higher, as in the weighting.
-_MOST_MISSING = 0.5
+_ROUNDING = 1e-9
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -135,7 +134,6 @@ def fit_residuals(
     *,
     probabilities: Floats | None = None,
     missing: float = 0.0,
-    learn_missing: bool = False,
 ) -> tuple[ResidualDensity, Floats]:
     """Estimate the density of residuals; also return how probable each candidate is under it.
 
@@ -154,8 +152,6 @@ def fit_residuals(
         How probable each candidate is to be the true one, where that is known from elsewhere.
     missing : float
         The share of rows whose truth is missing; not used where the sets say it of each row.
-    learn_missing : bool
-        Whether that is only a first guess.
     """
     prior, row = S.prior_or_uniform, S.row_index
     counts = weight > 0
@@ -188,16 +184,14 @@ def fit_residuals(
     # Within each row relative to the least q: exponentials stay finite.
     least = np.minimum.reduceat(log_q, S.offsets[:-1])
     odds = np.where(counted, prior * np.exp(least[row] - log_q), 0.0)
-    absent = np.exp(least) if S.missing is None else np.exp(least) * S.missing / (1.0 - S.missing)
+    absent = np.minimum(missing if S.missing is None else S.missing, 1.0 - _ROUNDING)
+    nobody = np.exp(least) * (absent / (1.0 - absent)) * unit
     mass = np.full(_STEPS, 1.0 / _STEPS)
-    share = missing if S.missing is None else 0.0
     for _ in range(_ROUNDS):
         until = np.concatenate([[0.0], np.cumsum(mass)])
         inside = np.maximum(until[highest + 1] - until[lowest], 1e-12)
         ratio = odds * (mass / wide)[step]
-        evidence = row_sums(ratio, S)
-        nobody = absent if S.missing is not None else absent * (share / (1.0 - share))
-        evidence = np.maximum(evidence + nobody * unit * inside, _TINY)
+        evidence = np.maximum(row_sums(ratio, S) + nobody * inside, _TINY)
         shares = ratio / evidence[row] if probabilities is None else probabilities
         there = row_sums(shares, S) * weight
         # A row adds to the steps within its range alone, so that each step counts for as many rows as reach it.
@@ -211,12 +205,9 @@ def fit_residuals(
         updated /= updated.sum()
         change = float(np.abs(updated - mass).sum())
         mass = updated
-        if learn_missing and S.missing is None:
-            share, before = min(max(1.0 - float(there.sum()), 0.0), _MOST_MISSING), share
-            change += abs(share - before)
         if change <= _SETTLED:
             break
-    found = ResidualDensity(edges, mass / wide, low, high, floor, share)
+    found = ResidualDensity(edges, mass / wide, low, high, floor, missing)
     mirrored = found.mirrored()
     gained = found.log_likelihood(prediction, S, log_q, unit) - mirrored.log_likelihood(prediction, S, log_q, unit)
     if float(weight @ gained) * np.count_nonzero(weight) > _SKEWED:

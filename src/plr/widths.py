@@ -112,7 +112,7 @@ def fit_widths(
     constant: Fit,
     false: Callable[[Floats], Floats],
     seed: int,
-    **missing: Any,
+    missing: float = 0.0,
 ) -> tuple[RowWidths, Floats, Fit] | None:
     """Learn how wide intervals are by row; None where rows do not clearly differ.
 
@@ -133,8 +133,8 @@ def fit_widths(
     false : callable
         The share of false labels below some labels.
     seed : int
-    missing : float and bool
-        As `fit_residuals` takes them.
+    missing : float
+        The share of rows whose truth is missing.
 
     Returns
     -------
@@ -149,9 +149,10 @@ def fit_widths(
     tried = np.arange(len(S))
     if len(S) > _MOST_TRIED:
         tried = np.sort(np.random.default_rng(seed).choice(len(S), _MOST_TRIED, replace=False))
-    some = _Some(prediction[tried], S[tried], weight[tried], CandidateSets._of_checked(log_q, S.offsets)[tried].values)
-    density, shares, best = constant[0], constant[1], None
-    reached = some.log_likelihood(some.fit(np.ones(len(tried)), **missing), np.ones(len(tried)))
+    logs = CandidateSets._of_checked(log_q, S.offsets)[tried].values
+    some = _Some(prediction[tried], S[tried], weight[tried], logs, missing)
+    shares, best = constant[1], None
+    reached = some.log_likelihood(some.fit(np.ones(len(tried))), np.ones(len(tried)))
     for turn in range(_TURNS):
         there = row_sums(shares, S)
         expected = np.divide(row_sums(shares * size, S), there, out=np.zeros(len(S)), where=there > 0)
@@ -164,7 +165,7 @@ def fit_widths(
         found = []
         for power in _POWERS:
             scale = _relative(out[tried], least, level, power)
-            density = some.fit(scale, **missing)
+            density = some.fit(scale)
             found.append((some.log_likelihood(density, scale) - reached, power, density))
         gain, power, density = max(found, key=lambda each: each[0])
         if gain < (_MORE if turn else _GAIN):
@@ -177,12 +178,12 @@ def fit_widths(
     if best is None:
         return None
     widths, scale = best
-    power = _even_out(some, scale[tried], false, **missing)
+    power = _even_out(some, scale[tried], false)
     widths, scale = replace(widths, power=widths.power * power), np.clip(scale**power, 1.0 / _FURTHEST, _FURTHEST)
-    return widths, scale, fit_residuals(prediction, S, weight, log_q, scale, **missing)
+    return widths, scale, fit_residuals(prediction, S, weight, log_q, scale, missing=missing)
 
 
-def _even_out(some: _Some, scale: Floats, false: Callable[[Floats], Floats], **missing: Any) -> float:
+def _even_out(some: _Some, scale: Floats, false: Callable[[Floats], Floats]) -> float:
     """Return the power of widths under which wide intervals cover no less than narrow ones, by counting.
 
     Where there are many false labels, probabilities see residuals as more alike than they are: in noisy rows false
@@ -196,7 +197,7 @@ def _even_out(some: _Some, scale: Floats, false: Callable[[Floats], Floats], **m
         return 1.0
     for power in _EVENING:
         unit = np.clip(scale**power, 1.0 / _FURTHEST, _FURTHEST)
-        shares = some.fit(unit, **missing).probabilities(prediction, S, some.log_q, unit)
+        shares = some.fit(unit).probabilities(prediction, S, some.log_q, unit)
         distance = np.abs(S.values - prediction[S.row_index])
         order = np.argsort(distance / unit[S.row_index])
         until = np.cumsum((shares * some.weight[S.row_index])[order])
@@ -219,9 +220,10 @@ class _Some:
     S: CandidateSets
     weight: Floats
     log_q: Floats
+    missing: float
 
-    def fit(self, scale: Floats, **missing: Any) -> ResidualDensity:
-        return fit_residuals(self.prediction, self.S, self.weight, self.log_q, scale, **missing)[0]
+    def fit(self, scale: Floats) -> ResidualDensity:
+        return fit_residuals(self.prediction, self.S, self.weight, self.log_q, scale, missing=self.missing)[0]
 
     def log_likelihood(self, density: ResidualDensity, scale: Floats) -> float:
         """Return the sum over rows."""

@@ -393,8 +393,7 @@ def _assemble(
     calibration = None
     if intervals:
         task = Task(None, held.S, rule, sample_weight=held.weight, false_labels=ready.density)
-        missing = noise.missing if rule.learns_missing else None
-        calibration = learn_calibration(prediction, held.S, task, probabilities=shares, missing=missing)
+        calibration = learn_calibration(prediction, held.S, task, probabilities=shares, missing=noise.missing)
     diagnosis = diagnose_fit(looked_at, guess, probabilities, dependence, 0 if prior is None else prior.checked)
     with warnings.catch_warnings():
         # Whoever found out that labels are dependent has warned before training.
