@@ -505,14 +505,14 @@ def test_probabilities_agree_with_plain_loops(missing):
     edges = np.array([-3.0, -1.0, 0.2, 0.9, 6.0])
     heights = np.array([0.1, 0.4, 0.3, 0.02])
     heights /= heights @ np.diff(edges)
-    density = ResidualDensity(edges, heights, 0.0, 4.0, 0.05, missing)
+    density = ResidualDensity(edges, heights * np.diff(edges), 0.0, 4.0, 0.05, missing)
     expected = naive_shares(density, prediction, S, log_q, scale)
     found = density.probabilities(prediction, S, log_q, scale)
     np.testing.assert_allclose(found, np.concatenate([np.array(row[:-1]) / sum(row) for row in expected]), rtol=1e-9)
     likelihood = density.log_likelihood(prediction, S, log_q, scale)
     np.testing.assert_allclose(likelihood, [math.log(sum(row)) for row in expected], rtol=1e-9)
     twice = density.mirrored().mirrored()
-    np.testing.assert_allclose(twice.heights @ np.diff(twice.edges), 1.0)
+    np.testing.assert_allclose(twice.shares.sum(), 1.0)
 
 
 def test_more_rows_than_it_takes_are_not_looked_at(monkeypatch):
@@ -529,7 +529,7 @@ def test_more_rows_than_it_takes_are_not_looked_at(monkeypatch):
 
 def test_a_calibration_is_plain_arrays():
     near, far = (Coverage(-np.array(ends), np.array(ends), np.array([0.5, 1.0])) for ends in ([1.0, 2.0], [3.0, 4.0]))
-    density = ResidualDensity(np.array([-1.0, 1.0]), np.array([0.5]), 0.0, 11.5)
+    density = ResidualDensity(np.array([-1.0, 1.0]), np.array([1.0]), 0.0, 11.5)
     pieces = Coverage(np.array([-1.0, 0.5]), np.array([-0.5, 1.0]), np.array([0.5, 1.0]))
     found = Calibration(near, far, far, None, pieces, density, None, 100.0)
     assert found.ends(0.4) == (-1.0, 1.0)

@@ -637,7 +637,7 @@ class _Hull(_Family):
     def of(cls, density: ResidualDensity) -> _Hull:
         """Return intervals that all hold the prediction."""
         edges, heights = _fine(density)
-        if np.array_equal(density.heights, density.heights[::-1]):
+        if np.array_equal(density.shares, density.shares[::-1]):
             return cls(-edges[edges > 0], edges[edges > 0])
         # Falling from its highest place on both sides: humps far out, which few rows make, would make intervals that
         # grow by much at once.

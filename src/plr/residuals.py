@@ -48,8 +48,9 @@ class ResidualDensity:
     ----------
     edges : ndarray
         Where the density has steps, increasing.
-    heights : ndarray, one fewer
-        The density between them.
+    shares : ndarray, one fewer
+        The share of residuals between each two of them. Logarithms of densities are computed from these: densities
+        themselves may overflow where labels are tiny.
     low, high : float
         The range of labels.
     floor : float
@@ -59,16 +60,16 @@ class ResidualDensity:
     """
 
     edges: Floats
-    heights: Floats
+    shares: Floats
     low: float
     high: float
     floor: float = 0.0
     missing: float = 0.0
 
     def __post_init__(self) -> None:
-        require(len(self.edges) == len(self.heights) + 1 > 1, "steps and heights of residuals differ in number")
+        require(len(self.edges) == len(self.shares) + 1 > 1, "steps and shares of residuals differ in number")
         require(bool((np.diff(self.edges) > 0).all()), "steps of residuals must increase")
-        require(bool((self.heights >= 0).all()) and self.low <= self.high, "invalid density of residuals")
+        require(bool((self.shares >= 0).all()) and self.low <= self.high, "invalid density of residuals")
         require(0 <= self.floor <= 1 and 0 <= self.missing < 1, "invalid shares of residuals")
 
     def log_likelihood(
@@ -96,33 +97,38 @@ class ResidualDensity:
         odds *= np.broadcast_to(1.0 - np.asarray(missing), len(S))[S.row_index]
         return odds / np.maximum(row_sums(odds, S) + missing, _TINY)[S.row_index]
 
+    @property
+    def heights(self) -> Floats:
+        """The density of each step, times the width of the widest."""
+        wide = np.diff(self.edges)
+        return self.shares / (wide / wide.max())
+
     def mirrored(self) -> ResidualDensity:
         """Return the mean of the density and its mirror image."""
         edges = np.unique(np.concatenate([self.edges, -self.edges]))
-        middles = (edges[1:] + edges[:-1]) / 2
-        return replace(self, edges=edges, heights=(self._density(middles) + self._density(-middles)) / 2)
+        below, above = self._below(edges), self._below(-edges)
+        return replace(self, edges=edges, shares=np.maximum((np.diff(below) - np.diff(above)) / 2, 0.0))
 
     def _ratio(self, prediction: Floats, S: CandidateSets, log_q: Floats, scale: Floats | None) -> Floats:
         """Return p / q of each candidate."""
         unit = np.ones(len(S)) if scale is None else scale
-        density = self._density((S.values - prediction[S.row_index]) / unit[S.row_index])
-        inside = np.maximum(self._within(prediction, unit), 1e-12)
-        density /= (unit * inside)[S.row_index]
-        span = self.high - self.low
-        if span > 0:
-            density = (1.0 - self.floor) * density + self.floor / span
-        return density * np.exp(-log_q)
-
-    def _density(self, residual: Floats) -> Floats:
-        place = np.clip(np.searchsorted(self.edges, residual, side="right") - 1, 0, len(self.heights) - 1)
+        residual = (S.values - prediction[S.row_index]) / unit[S.row_index]
+        place = np.clip(np.searchsorted(self.edges, residual, side="right") - 1, 0, len(self.shares) - 1)
         outside = (residual < self.edges[0]) | (residual > self.edges[-1])
-        return np.where(outside, 0.0, self.heights[place])
+        inside = np.maximum(
+            self._below((self.high - prediction) / unit) - self._below((self.low - prediction) / unit), 1e-12
+        )
+        with np.errstate(divide="ignore"):
+            log_density = np.where(outside, -np.inf, (np.log(self.shares) - np.log(np.diff(self.edges)))[place])
+            log_density -= np.log(unit * inside)[S.row_index]
+            span = self.high - self.low
+            if span > 0:
+                log_density = np.logaddexp(np.log1p(-self.floor) + log_density, np.log(self.floor) - np.log(span))
+        return np.exp(log_density - log_q)
 
-    def _within(self, prediction: Floats, unit: Floats) -> Floats:
-        """Return the share of each row's residuals that the range of labels allows."""
-        until = np.concatenate([[0.0], np.cumsum(self.heights * np.diff(self.edges))])
-        ends = [np.interp((end - prediction) / unit, self.edges, until) for end in (self.low, self.high)]
-        return ends[1] - ends[0]
+    def _below(self, residual: Floats) -> Floats:
+        """Return the share of residuals below some."""
+        return np.interp(residual, self.edges, np.concatenate([[0.0], np.cumsum(self.shares)]))
 
 
 def fit_residuals(
@@ -166,7 +172,7 @@ def fit_residuals(
     if not far > 0.0:
         # All candidates are at the predictions.
         edge = max(float(np.abs(prediction).max(initial=0.0)), 1.0) * 1e-9
-        found = ResidualDensity(np.array([-edge, edge]), np.array([0.5 / edge]), low, high, floor, missing)
+        found = ResidualDensity(np.array([-edge, edge]), np.ones(1), low, high, floor, missing)
         return found, np.array(prior)
     nearest = np.minimum.reduceat(np.where(counted, np.abs(residual), np.inf), S.offsets[:-1])
     bend = 2.0 * max(float(np.median(nearest[np.isfinite(nearest)])), far * 1e-9)
@@ -175,7 +181,7 @@ def fit_residuals(
     first, last = first - 1e-6 * (last - first + 1.0), last + 1e-6 * (last - first + 1.0)
     width = (last - first) / _STEPS
     edges = bend * np.sinh(first + width * np.arange(_STEPS + 1))
-    wide = np.diff(edges)
+    wide = np.diff(edges) / np.diff(edges).max()
     step = np.clip(((bent - first) / width).astype(np.int64), 0, _STEPS - 1)
     lowest, highest = (
         np.clip(((np.arcsinh((end - prediction) / unit / bend) - first) / width).astype(np.int64), 0, _STEPS - 1)
@@ -185,7 +191,7 @@ def fit_residuals(
     least = np.minimum.reduceat(log_q, S.offsets[:-1])
     odds = np.where(counted, prior * np.exp(least[row] - log_q), 0.0)
     absent = np.minimum(missing if S.missing is None else S.missing, 1.0 - _ROUNDING)
-    nobody = np.exp(least) * (absent / (1.0 - absent)) * unit
+    nobody = np.exp(least + np.log(np.diff(edges).max())) * (absent / (1.0 - absent)) * unit
     mass = np.full(_STEPS, 1.0 / _STEPS)
     for _ in range(_ROUNDS):
         until = np.concatenate([[0.0], np.cumsum(mass)])
@@ -207,7 +213,7 @@ def fit_residuals(
         mass = updated
         if change <= _SETTLED:
             break
-    found = ResidualDensity(edges, mass / wide, low, high, floor, missing)
+    found = ResidualDensity(edges, mass, low, high, floor, missing)
     mirrored = found.mirrored()
     gained = found.log_likelihood(prediction, S, log_q, unit) - mirrored.log_likelihood(prediction, S, log_q, unit)
     if float(weight @ gained) * np.count_nonzero(weight) > _SKEWED:

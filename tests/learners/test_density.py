@@ -93,7 +93,8 @@ def test_the_score_is_the_one_that_other_models_have(data):
 
     line = PartialLabelRegressor("linear", "posterior").fit(X[train], S[train])
     residual = held.values - line.predict(X[rows])[held.row_index]
-    noise = stats.t(line.weighting_.degrees, scale=line.noise_scale_)
+    wider = line.noise_.widened(line.predict(X[rows]), held)
+    noise = stats.t(line.weighting_.degrees, scale=wider.scale)
     assert line.score(X[rows], held) == pytest.approx(score(noise.pdf(residual)), abs=1e-6)
 
     density = PartialLabelRegressor(Density(models=FAST), random_state=0).fit(X[train], S[train]).model_

@@ -115,7 +115,7 @@ ARRAYS = {
     "ends": ("adaptive", "lower"),
     "shares": ("constant", "covered"),
     "steps": ("density", "edges"),
-    "heights": ("density", "heights"),
+    "shares of steps": ("density", "shares"),
 }
 
 

@@ -170,7 +170,10 @@ class FittedLinear(Fitted):
             # A gap anywhere in a row shows here, without a look at all of X; with a coefficient of 0 it might not.
             if not np.isnan(found).any():
                 return found
-        return by_blocks(X, lambda rows: self.features.expand(rows) @ self.coefficients + self.intercept)
+        # Row by row: on some processors the last bits of a product depend on how many rows it has.
+        return by_blocks(X, lambda rows: np.einsum("ij,j->i", self.features.expand(rows), self.coefficients)) + (
+            self.intercept
+        )
 
 
 class Linear(Learner):
