@@ -128,7 +128,9 @@ class ResidualDensity:
 
     def _below(self, residual: Floats) -> Floats:
         """Return the share of residuals below some."""
-        return np.interp(residual, self.edges, np.concatenate([[0.0], np.cumsum(self.shares)]))
+        # In shares of the whole: slopes between tiny edges would overflow.
+        span = self.edges[-1] - self.edges[0]
+        return np.interp(residual / span, self.edges / span, np.concatenate([[0.0], np.cumsum(self.shares)]))
 
 
 def fit_residuals(
