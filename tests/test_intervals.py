@@ -531,20 +531,40 @@ def test_a_calibration_is_plain_arrays():
     near, far = (Coverage(-np.array(ends), np.array(ends), np.array([0.5, 1.0])) for ends in ([1.0, 2.0], [3.0, 4.0]))
     density = ResidualDensity(np.array([-1.0, 1.0]), np.array([1.0]), 0.0, 11.5)
     pieces = Coverage(np.array([-1.0, 0.5]), np.array([-0.5, 1.0]), np.array([0.5, 1.0]))
-    found = Calibration(near, far, far, None, pieces, density, None, 100.0)
+    found = Calibration(near, far, far, None, pieces, density, None, 100.0, assumes="false labels lie evenly")
     assert found.ends(0.4) == (-1.0, 1.0)
     assert found.ends(0.9) == (-2.0, 2.0)
     assert found.ends(0.9, "guaranteed") == (-4.0, 4.0)
     middle, widths = np.array([10.0]), np.array([0.5])
-    # Adaptive intervals end where labels end, and are as wide as their row; constant ones do neither.
+    # Adaptive intervals end where candidates end, and are as wide as their row; constant ones do neither.
     np.testing.assert_array_equal(found.intervals(middle), [[8.0, 11.5]])
     np.testing.assert_array_equal(found.intervals(middle, widths=widths), [[9.0, 11.0]])
     np.testing.assert_array_equal(found.intervals(middle, 0.9, "constant", widths), [[6.0, 14.0]])
     np.testing.assert_array_equal(found.label_sets(middle)[0], [[9.0, 9.5], [10.5, 11.0]])
     np.testing.assert_array_equal(found.label_sets(middle, 0.4)[0], [[9.0, 9.5]])
+    # Rows predicted beyond that have labels beyond it.
+    np.testing.assert_array_equal(found.intervals(middle + 3.0), [[11.0, 15.0]])
+    np.testing.assert_array_equal(found.label_sets(middle + 3.0, 0.4)[0], [[12.0, 12.5]])
 
 
 @pytest.mark.parametrize("ends", [([0.0], [1.0, 2.0]), ([], []), ([1.0], [0.0])], ids=["lengths", "none", "order"])
 def test_ends_must_go_together(ends):
     with pytest.raises(ValueError, match="ends"):
         Coverage(*map(np.array, ends), np.full(len(ends[0]), 1.0))
+
+
+def test_sets_of_few_rows_are_the_intervals():
+    X, y, _ = made(30, 0)
+    model = linear(X, y)
+    for pieces, ends in zip(model.predict_set(X), model.predict_interval(X), strict=True):
+        np.testing.assert_allclose(pieces, [ends])
+
+
+def test_checked_rows_of_one_group_promise_nothing():
+    X, y, S = made(120, 3)
+    known = np.where(np.arange(120) < 60, y, np.nan)
+    groups = np.arange(120) // 2
+    alone = PartialLabelRegressor("linear", random_state=0).fit(X, S, known=known)
+    together = PartialLabelRegressor("linear", random_state=0).fit(X, S, known=known, groups=groups)
+    assert alone.calibrate().tolerance is not None
+    assert together.calibrate().tolerance is None

@@ -15,6 +15,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import _num_samples
 
 from plr._checks import check_groups, check_sample_weight, check_seed
+from plr._parameters import check_choice
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.candidates.arrow import is_frame
 from plr.candidates.known import CheckedRows, read_known
@@ -23,6 +24,7 @@ from plr.contracts import Task
 from plr.diagnosis import find_dependence
 from plr.errors import IdentifierWarning, LengthError, ParameterError, PlrError, PlrWarning
 from plr.folds import check_folds, features_of, make_folds, predict_folds
+from plr.learners.committee import EFFORTS
 from plr.losses import Squared
 from plr.metrics import candidate_likelihood, r2
 from plr.regressor import PartialLabelRegressor
@@ -269,7 +271,7 @@ def compare(
     makers = _regressors(learners, weightings, parameters)
     left_out, measured = {}, {}
     fits = _Progress(callback, len(makers) * len(folds))
-    first_error: PlrError | None = None
+    first_error: Exception | None = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for (learner, weighting), regressor in makers.items():
@@ -278,9 +280,14 @@ def compare(
                 if isinstance(regressor, PlrError):
                     raise regressor
                 found = predict_folds(folds, run, len(sets), n_jobs)
-            except PlrError as error:
+                # Refused here where it is no number, and not when all are measured.
+                candidate_likelihood(found[:, 0], sets, weight)
+            except Exception as error:
+                if error is fits.raised:
+                    raise
                 first_error = first_error or error
-                left_out[_pair(learner, weighting)] = " ".join(str(error).split())
+                name = "" if isinstance(error, PlrError) else f"{type(error).__name__}: "
+                left_out[_pair(learner, weighting)] = name + " ".join(str(error).split())
                 fits.skip(len(folds), run.done)
                 continue
             measured[learner, weighting] = (*found.T, run.seconds / len(folds))
@@ -298,11 +305,17 @@ class _Progress:
 
     def __init__(self, callback: Callable[[int, int, float], object] | None, total: int) -> None:
         self._callback, self._total, self._done = callback, total, 0
+        self.raised: Exception | None = None
 
     def step(self, fits: int = 1) -> None:
         self._done += fits
         if self._callback is not None:
-            self._callback(self._done, self._total, 0.0)
+            try:
+                self._callback(self._done, self._total, 0.0)
+            except Exception as error:
+                # Whoever follows the fits stops them in this way.
+                self.raised = error
+                raise
 
     def skip(self, fits: int, done: int) -> None:
         self.step(fits - done)
@@ -361,6 +374,8 @@ def _regressors(learners: Any, weightings: Any, parameters: dict[str, Any]) -> d
         if name not in known or name in ("learner", "weighting", "cv", "random_state", "n_jobs"):
             raise ParameterError(f"compare takes no parameter {name!r} of PartialLabelRegressor; leave it out.")
     effort = parameters.pop("effort", None)
+    if effort is not None:
+        check_choice("effort", effort, EFFORTS)
     made: dict[tuple[str, str], Any] = {}
     pairs = itertools.product(_named("learners", learners), _named("weightings", weightings))
     for (learner_name, learner), (weighting_name, weighting) in pairs:

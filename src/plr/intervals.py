@@ -73,8 +73,8 @@ _ENDS = 400
 _MOST_ENDS = 10_000
 # More rows than this are not needed to tell how wide intervals are.
 _MOST_ROWS = 20_000
-# Rows that are looked at at a time.
-_BLOCK = 2_000
+# Rows times intervals that are looked at at a time.
+_BLOCK = 800_000
 # Standard errors taken off the estimated coverage. Smoothing leans towards caution as well: with a whole one, intervals
 # of 300 rows with 16 false labels each cover 0.95 to 0.98 where 0.9 is asked for.
 _CAUTION = 0.5
@@ -82,6 +82,8 @@ _CAUTION = 0.5
 _LOOKED_AT = (0.6, 0.98)
 # So many standard errors outside of what is possible refute the density of false labels.
 _REFUTED = 5.0
+# With fewer rows, the places where the density is highest are those where these rows happen to be.
+_ENOUGH_FOR_SETS = 100
 # With fewer checked rows, these alone do not say enough.
 _FEWEST_CHECKED = 10
 # How sure `guaranteed` is of its coverage, over the draw of checked rows.
@@ -151,7 +153,8 @@ class Calibration:
     checked : float
         How many checked rows it was learned from; rows of unequal weight count as fewer.
     assumes : str
-        What must hold for the coverage, beside that new rows are like those of training.
+        What must hold for the coverage, beside that new rows are like those of training; empty where every row has one
+        candidate.
     """
 
     adaptive: Coverage
@@ -193,25 +196,25 @@ class Calibration:
         low, high = family.ends(share)
         unit = np.ones(len(prediction)) if widths is None or not self._by_width(family) else widths
         found = prediction[:, None] + unit[:, None] * [low, high]
-        if family is self.adaptive and self.density.low < self.density.high:
-            inside = np.clip(found, self.density.low, self.density.high)
-            found = np.column_stack([np.minimum(inside[:, 0], prediction), np.maximum(inside[:, 1], prediction)])
-        return found
+        return (
+            np.where(self._in_range(prediction)[:, None], self._clip(found), found)
+            if family is self.adaptive
+            else found
+        )
 
     def label_sets(self, prediction: Floats, coverage: float = 0.9, widths: Floats | None = None) -> list[Floats]:
         """Return for each row the pieces, of shape (k, 2), that its label lies in."""
         share = self._share(check_coverage(coverage, "adaptive")[0])
         count = min(int(np.searchsorted(self.sets.covered, share - _ROUNDING)) + 1, len(self.sets.covered))
         order = np.argsort(self.sets.lower[:count])
-        lower, upper = self.sets.lower[order], self.sets.upper[order]
+        lower, upper = self.sets.lower[order], np.maximum.accumulate(self.sets.upper[order])
         gaps = np.flatnonzero(lower[1:] > upper[:-1])
         pieces = np.column_stack([lower[np.append(0, gaps + 1)], upper[np.append(gaps, count - 1)]])
         unit = np.ones(len(prediction)) if widths is None else widths
         found = []
-        for piece in prediction[:, None, None] + unit[:, None, None] * pieces:
-            inside = piece
-            if self.density.low < self.density.high:
-                inside = np.clip(piece, self.density.low, self.density.high)
+        every = prediction[:, None, None] + unit[:, None, None] * pieces
+        for piece, in_range in zip(every, self._in_range(prediction), strict=True):
+            inside = self._clip(piece) if in_range else piece
             there = inside[:, 0] < inside[:, 1]
             found.append(inside[there] if there.any() else inside[:1])
         return found
@@ -233,6 +236,14 @@ class Calibration:
         if self.tolerance is not None and self.tolerance.covered[-1] >= coverage:
             return self.tolerance, coverage
         return self.farthest, self._share(coverage)
+
+    def _in_range(self, prediction: Floats) -> NDArray[np.bool_]:
+        """Return which rows have labels within the range of the candidates, where sets of several say what that is."""
+        low, high = self.density.low, self.density.high
+        return (prediction >= low) & (prediction <= high) & (low < high) & bool(self.assumes)
+
+    def _clip(self, ends: Floats) -> Floats:
+        return np.clip(ends, self.density.low, self.density.high)
 
     def _by_width(self, family: Coverage) -> bool:
         return self.by_row or family is self.adaptive or family is self.tolerance
@@ -337,12 +348,13 @@ def learn_calibration(
     )
     order = np.argsort(worst, kind="stable")
     farthest = np.cumsum(problem.weight[order])
+    inner = hull.coverage(adaptive.covered(hull, by_row, trusted))
     return Calibration(
-        adaptive=hull.coverage(adaptive.covered(hull, by_row, trusted)),
+        adaptive=inner,
         constant=even.coverage(problem.covered(even, alike, trusted)),
         farthest=Coverage(-worst[order], worst[order], farthest / farthest[-1]),
         tolerance=adaptive.tolerance(),
-        sets=steps.coverage(adaptive.covered(steps, by_row, trusted)),
+        sets=steps.coverage(adaptive.covered(steps, by_row, trusted)) if problem.rows >= _ENOUGH_FOR_SETS else inner,
         density=density[0],
         widths=widths,
         rows=problem.rows,
@@ -407,6 +419,10 @@ class _Problem:
             label, stands_for = known.value[used], known.stands_for[used]
             chances = known.probability[known.labelled]
             at_random = bool(np.isnan(chances).all() or (chances == chances[:1]).all())
+            if task.groups is not None:
+                # Rows of one group are alike, and say less than as many others.
+                checked = task.groups[known.labelled]
+                at_random = at_random and len(np.unique(checked)) == len(checked)
         if len(used) < len(S):
             prediction, S, settled = prediction[used], S[used], settled[used]
         law = task.false_labels or FalseLabelDensity(float(S.values.min()), float(S.values.max()))
@@ -488,7 +504,8 @@ class _Problem:
                 f"and without checked rows nothing better is known",
                 False,
             )
-        return f"false labels {self.law}, whatever the features and the truth", True
+        by_law = f"false labels {self.law}, whatever the features and the truth"
+        return (f"{by_checked}; as far as these do not tell, {by_law}" if checked else by_law), True
 
     def covered(self, family: _Family, shares: Floats, trusted: bool) -> Floats:
         """Return the share of true labels that each of some nested intervals holds, estimated with caution."""
@@ -543,8 +560,9 @@ class _Shares:
         there = float(weight @ present)
         checked = ~np.isnan(problem.label)
         sums, of_checked = np.zeros((6, family.count)), []
-        for first in range(0, len(S), _BLOCK):
-            rows = slice(first, min(first + _BLOCK, len(S)))
+        block = max(1, _BLOCK // family.count)
+        for first in range(0, len(S), block):
+            rows = slice(first, min(first + block, len(S)))
             part = slice(S.offsets[rows.start], S.offsets[rows.stop])
             shape = rows.stop - first, family.count + 1
             cell = (S.row_index[part] - first) * shape[1] + place[part]

@@ -768,12 +768,12 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
             The share of new rows whose true label is to be in its interval, above 0 and below 1.
         method : {"adaptive", "constant", "guaranteed"}, default="adaptive"
             ``adaptive`` intervals are wider in rows whose labels are harder to predict, as far as the training rows
-            clearly differ; their ends need not be equally far from the prediction, and they stay within the range of
-            the candidates. ``constant`` ones reach equally far in all rows and to both sides, unless the learner gives
-            rows noise scales of their own. ``guaranteed`` is for those who need a promise: with enough rows that were
-            checked at random (29 for 0.9), a tolerance interval, which covers as asked with 95 % confidence over the
-            draw of these rows; without them it counts each row's farthest candidate as its label, and is very wide
-            where sets are large.
+            clearly differ; their ends need not be equally far from the prediction. Where candidate sets say what labels
+            there can be, those of rows predicted within that range stay within it. ``constant`` ones reach equally far
+            in all rows and to both sides, unless the learner gives rows noise scales of their own. ``guaranteed`` is
+            for those who need a promise: with enough rows that were checked at random (29 for 0.9), a tolerance
+            interval, which covers as asked with 95 % confidence over the draw of these rows; without them it counts
+            each row's farthest candidate as its label, and is very wide where sets are large.
 
         Returns
         -------
@@ -783,15 +783,15 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         -----
         All assume that new rows come from where the training rows came from (exchangeable rows, or groups), and go by
         distances to predictions of models fitted without the row's fold. What else the coverage rests on is in
-        ``calibration_.assumes``, after the first call:
+        ``calibration_.assumes``, once the model is calibrated:
 
         - Without checked rows ``adaptive`` and ``constant`` rest on the density of false labels that the weighting
           assumes. Candidates are counted by how probable they are, corrected by what counting those near predictions
-          shows; one standard error of what not knowing the labels adds is taken off. The coverage is measured, not
+          shows; half a standard error of what not knowing the labels adds is taken off. The coverage is measured, not
           guaranteed. Where false labels cannot have that density, or depend on the features, intervals are the cautious
           ones that priors and probabilities of candidates give.
-        - With ten or more checked rows (``known`` of `fit`) the coverage among them corrects the other estimates. It is
-          then right whatever the false labels are, up to chance that vanishes with many checked rows.
+        - With ten or more checked rows (``known`` of `fit`) the coverage among them corrects the other estimates, as
+          far as they differ by more than chance. With many checked rows it is right whatever the false labels are.
         - ``guaranteed`` without checked rows needs every set to hold its truth. If leaving out a fold hardly moves a
           prediction, the theory of cross-conformal prediction gives it a coverage of at least 2 · ``coverage`` - 1,
           less a term that vanishes with many rows; in practice it is more than ``coverage``.
@@ -948,7 +948,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     def _out_of_fold_predictions(self) -> Floats | None:
         """Return predictions of the training rows that have not seen them; None where there is no fold to leave out."""
-        found = self._out_of_fold if self.model_.out_of_fold is None else self.model_.out_of_fold
+        found = self._out_of_fold
+        if found is None and self._belief is None:
+            found = self.model_.out_of_fold if self.model_.held_out is None else self.model_.held_out
         if found is None and self._training is not None and make_folds(self._training, self.cv):
             if self._belief is None or self._given is None:
                 found = out_of_fold(self.learner_, self._training, self.cv)

@@ -79,10 +79,15 @@ class SeenRows:
         # A file that was written without them has empty arrays here.
         by_row = [
             None if values is None or len(values) != digests.shape[1] else values
-            for values in (model.model_.out_of_fold, model._out_of_fold, model.model_.relative_scale)
+            for values in (
+                model.model_.held_out,
+                model.model_.out_of_fold,
+                model._out_of_fold,
+                model.model_.relative_scale,
+            )
         ]
-        self.prediction = by_row[1] if by_row[0] is None else by_row[0]
-        self.scale = by_row[2]
+        self.prediction = next((values for values in by_row[:3] if values is not None), None)
+        self.scale = by_row[3]
 
     def find(self, X: pa.Table, sets: CandidateSets | None) -> Rows:
         """Return the number of each row among the training rows, -1 where it is not among them.
