@@ -300,7 +300,9 @@ class Committee(Learner):
         learner = Refit(
             boosted_trees(task.X.shape[1]),
             cv=_INNER_FOLDS,
-            max_rounds=effort.inner_refits,
+            # The process draws labels for rows whose truth may be missing as well; it takes trees some rounds to leave
+            # these rows out.
+            max_rounds=effort.refits if task.rule.may_miss else effort.inner_refits,
             last_fits=fits,
             scale_target=False,
         )
