@@ -76,7 +76,7 @@ _MOST_ROWS = 20_000
 # Rows times intervals that are looked at at a time.
 _BLOCK = 800_000
 # Standard errors taken off the estimated coverage. Smoothing leans towards caution as well: with a whole one, intervals
-# of 300 rows with 16 false labels each cover 0.91 to 0.97 where 0.9 is asked for, 0.95 on average (nine kinds of noise).
+# of 300 rows with 16 false labels cover 0.91 to 0.97 where 0.9 is asked for, 0.95 on average of nine laws of noise.
 _CAUTION = 0.5
 # Where estimates differ is looked at over these shares of true labels.
 _LOOKED_AT = (0.6, 0.98)
