@@ -626,26 +626,8 @@ def _weight(difference: Floats, error: Floats, share: Floats) -> float:
     return max(0.0, 1.0 - float(np.mean(error[looked_at] ** 2)) / size) if size > 0.0 else 0.0
 
 
-class _Family:
-    """Nested sets of labels around a prediction, numbered from the smallest on."""
-
-    count: int
-
-    def place(self, residual: Floats) -> Integers:
-        """Return the number of the first set that each residual is in; the number of sets where it is in none."""
-        raise NotImplementedError
-
-    def measure(self, prediction: Floats, unit: Floats, false: Callable[[Floats], Floats]) -> Floats:
-        """Return the share of false labels in each set, one line a row."""
-        raise NotImplementedError
-
-    def coverage(self, covered: Floats) -> Coverage:
-        """Return the sets with the share of true labels that each holds."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, eq=False)
-class _Hull(_Family):
+class _Hull:
     """Intervals: from the places where the density of residuals is highest to where it is lowest."""
 
     lower: Floats
@@ -685,12 +667,12 @@ class _Hull(_Family):
         return cls(-places, places)
 
     @property
-    def count(self) -> int:  # type: ignore[override]
+    def count(self) -> int:
         """How many intervals there are."""
         return len(self.lower)
 
     def place(self, residual: Floats) -> Integers:
-        """Return the first interval that each residual is in."""
+        """Return the first interval that each residual is in; the number of intervals where it is in none."""
         return np.maximum(np.searchsorted(self.upper, residual), np.searchsorted(-self.lower, -residual))
 
     def measure(self, prediction: Floats, unit: Floats, false: Callable[[Floats], Floats]) -> Floats:
@@ -704,7 +686,7 @@ class _Hull(_Family):
 
 
 @dataclass(frozen=True, eq=False)
-class _Steps(_Family):
+class _Steps:
     """Steps of the density of residuals, from the highest on; they need not touch each other."""
 
     edges: Floats
@@ -717,7 +699,7 @@ class _Steps(_Family):
         return cls(edges, np.argsort(-heights, kind="stable"))
 
     @property
-    def count(self) -> int:  # type: ignore[override]
+    def count(self) -> int:
         """How many steps there are."""
         return len(self.order)
 
@@ -735,6 +717,10 @@ class _Steps(_Family):
     def coverage(self, covered: Floats) -> Coverage:
         """Return the steps with their shares."""
         return Coverage(self.edges[:-1][self.order], self.edges[1:][self.order], covered)
+
+
+_Family = _Hull | _Steps
+"""Nested sets of labels around a prediction, numbered from the smallest on."""
 
 
 def _fine(density: ResidualDensity) -> tuple[Floats, Floats]:

@@ -49,8 +49,6 @@ _COUNT = 80
 _MOST_TRIED = 3_000
 # With fewer rows there is nothing to be learned about differences between them.
 _FEWEST = 60
-# Rows that trees are grown on, at most.
-_MOST = 20_000
 _POWERS = (0.5, 1.0)
 # Powers that are tried where wide intervals cover less by more than so many standard errors, and the share of true
 # labels that they are to hold.
@@ -246,12 +244,8 @@ def _grow(
     """Return what trees that have not seen a row's fold predict for it, and trees that have seen all rows."""
     import lightgbm
 
-    random = np.random.default_rng(settings["seed"])
-
     def grown(rows: NDArray[np.int64]) -> Any:
         rows = rows[counts[rows] > 0]
-        if len(rows) > _MOST:
-            rows = np.sort(random.choice(rows, _MOST, replace=False))
         data = lightgbm.Dataset(entries[rows], expected[rows], weight=counts[rows], params=settings)
         return lightgbm.train(settings, data, _COUNT)
 
