@@ -54,6 +54,8 @@ class Task:
         found.
     start : ndarray, one entry per candidate, or None
         Weights to begin with, from before any model existed.
+    density : Estimate or None
+        The density of labels that gave these weights, where one did (`plr.densities`).
     validation : (X, CandidateSets) or None
         Rows to choose the best epoch or round by.
     false_labels : FalseLabelDensity or None
@@ -83,6 +85,7 @@ class Task:
     sample_weight: Floats | None = None
     log_q: Floats | None = None
     start: Floats | None = None
+    density: Any = field(default=None, repr=False, compare=False)
     validation: tuple[Any, CandidateSets] | None = None
     groups: NDArray[Any] | None = None
     categorical: tuple[int, ...] = ()

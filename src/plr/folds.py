@@ -60,6 +60,7 @@ def take_rows(task: Task, rows: Rows) -> Task:
         sample_weight=None if task.sample_weight is None else task.sample_weight[rows],
         log_q=None if task.log_q is None else task.log_q[candidates],
         start=None if task.start is None else task.start[candidates],
+        density=None,
         groups=None if task.groups is None else task.groups[rows],
         known=None if task.known is None else task.known.take(rows, candidates),
         preprocessing=None,

@@ -123,10 +123,10 @@ class Recipe:
                 "" if isinstance(self.learner, Committee) else f"fitting {part_name(self.learner)}": 1.0,
             }
         )
-        first = None
+        first = density = None
         if start is not None:
             with starting:
-                first = first_weights(start, replace(task, progress=starting), self.cv, self.learner)
+                first, density = first_weights(start, replace(task, progress=starting), self.cv, self.learner)
         if dependence is not None and (dependence.needs_predictions or self.prior == "learned"):
             dependence, belief = self._believe(task, given, weights, first, dependence)
             if belief is not None:
@@ -135,7 +135,7 @@ class Recipe:
         if first is not None and task.S.values.size > len(task.S):
             # Where the density of false labels is estimated, it is estimated better now.
             trust = check_number("trust", getattr(start, "trust", 0.0), low=0.0)
-            task = replace(task, start=first, S=trusted(task.S, first, trust)).prepared()
+            task = replace(task, start=first, density=density, S=trusted(task.S, first, trust)).prepared()
         return Trained(self._fit(task, learning), task, first, learned, dependence=dependence)
 
     def _fit(self, task: Task, progress: Progress) -> Fitted:
@@ -167,7 +167,7 @@ class Recipe:
         if not folds or not isinstance(X, np.ndarray) or X.ndim != 2:
             return dependence, None
         if first is None:
-            first = first_weights(DensityStart.for_draws(len(S)), task, self.cv, self.learner)
+            first, _ = first_weights(DensityStart.for_draws(len(S)), task, self.cv, self.learner)
         features = RowFeatures(columns, learn_encoding(X, categorical, task.sample_weight))
         smoother = KernelSmoother(features.encode(task.X), folds, task.seed, row_weights(task))
         target = task.preprocess().target
@@ -322,6 +322,7 @@ def _on_belief(task: Task, belief: Belief, learner: Learner) -> Task:
         sample_weight=None if plain else weight,
         log_q=None,
         start=None,
+        density=None,
         false_labels=None,
         known=None,
         preprocessing=None,

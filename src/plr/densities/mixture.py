@@ -213,12 +213,15 @@ class Estimate:
         Mean of log Σ prior · p / q over the training rows; 0 where nothing could be held out.
     out_of_fold : tuple of ndarray, or None
         Each model's densities of the training rows at its bin centres; None where nothing could be held out.
+    models : tuple of DensityModel
+        What was fitted.
     """
 
     mixture: Mixture
     weights: Floats
     log_likelihood: float
     out_of_fold: tuple[Floats, ...] | None
+    models: tuple[DensityModel, ...] = ()
 
 
 @one_blas_thread()
@@ -277,7 +280,7 @@ def estimate(task: Task, cv: object, models: Sequence[DensityModel]) -> Estimate
     for model, share, loss, taken in zip(models, shares, losses, seconds, strict=False):
         task.progress.record(str(model), -loss if folds else None, float(share), taken)
     mixture = Mixture(tuple(fitted), shares, background, low, high, outside, prepared.encoding, target)
-    return Estimate(mixture, weights, score, tuple(held_out) if folds and fitted else None)
+    return Estimate(mixture, weights, score, tuple(held_out) if folds and fitted else None, tuple(models))
 
 
 def _false_labels(task: Task, S: CandidateSets, target: Affine, span: float) -> tuple[Floats | None, Background]:

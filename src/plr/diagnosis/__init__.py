@@ -150,7 +150,7 @@ def _look_for_dependence(task: Task, rows: int) -> Dependence:
     if not dependence.needs_predictions or not folds:
         return dependence
     task = (task if known is None else replace(task, S=known.settle(given))).prepared()
-    first = first_weights(DensityStart.for_draws(len(given)), task, _FOLDS, Density())
+    first, _ = first_weights(DensityStart.for_draws(len(given)), task, _FOLDS, Density())
     features = RowFeatures(None, learn_encoding(task.X, task.categorical))
     smoother = KernelSmoother(features.encode(task.X), folds, task.seed)
     return explain(dependence, given, task.S, task.preprocess().target, first, smoother, weights)

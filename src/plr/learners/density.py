@@ -19,7 +19,7 @@ from plr.folds import check_folds
 if TYPE_CHECKING:
     from plr.densities.mixture import Mixture
 
-__all__ = ["Density", "FittedDensity"]
+__all__ = ["Density", "FittedDensity", "point_of"]
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ class FittedDensity(Fitted):
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row: the density's mean, median or mode."""
-        return _point(self.mixture, self.mixture.heights(X), self.point)
+        return point_of(self.mixture, self.mixture.heights(X), self.point)
 
     def predict_density(self, X: Floats, labels: ArrayLike) -> Floats:
         """Return the density at given labels.
@@ -164,12 +164,13 @@ class Density(Learner):
         mixture = found.mixture
         out_of_fold = None
         if found.out_of_fold is not None:
-            out_of_fold = _point(mixture, mixture.mix(found.out_of_fold, len(task.S)), point)
+            out_of_fold = point_of(mixture, mixture.mix(found.out_of_fold, len(task.S)), point)
         report = Report(rounds=1, loss=np.array([-found.log_likelihood]))
         return FittedDensity(mixture, point, report, found.log_likelihood, out_of_fold)
 
 
-def _point(mixture: Mixture, heights: Floats, point: str) -> Floats:
+def point_of(mixture: Mixture, heights: Floats, point: str) -> Floats:
+    """Return the mean, median or mode of densities at the mixture's knots, as labels."""
     from plr.densities.bins import POINTS
 
     return mixture.target.undo(POINTS[point](mixture.knots, heights))

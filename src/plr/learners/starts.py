@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from plr.weighting.average import Average
 from plr.weighting.base import Weighting
 from plr.weighting.posterior import Posterior
 from plr.weighting.rule import Rule
+
+if TYPE_CHECKING:
+    from plr.densities.mixture import Estimate
 
 __all__ = [
     "STARTS",
@@ -81,9 +84,13 @@ class DensityStart(Start):
 
     def weights(self, task: Task, cv: object) -> Floats:
         """Return the first weights of all candidates."""
+        return self.estimate(task, cv).weights
+
+    def estimate(self, task: Task, cv: object) -> Estimate:
+        """Return the density, which has the weights."""
         from plr.densities.mixture import estimate
 
-        return estimate(task, cv, choose_models(self.models, len(task.S))).weights
+        return estimate(task, cv, choose_models(self.models, len(task.S)))
 
 
 class SampledStart(Start):
@@ -178,16 +185,23 @@ def _wrap(given: Any) -> Any:
     )
 
 
-def first_weights(start: Any, task: Task, cv: object, learner: Learner) -> Floats:
-    """Ask a start for weights, on features it can read, and check what it gives."""
+def first_weights(start: Any, task: Task, cv: object, learner: Learner) -> tuple[Floats, Estimate | None]:
+    """Ask a start for weights, on features it can read, and check what it gives.
+
+    The density comes with them where it is the start.
+    """
     if (task.S.sizes == 1).all():
         # Plain labels: there is nothing to weigh.
-        return np.ones(len(task.S))
+        return np.ones(len(task.S)), None
     if learner.takes == "rows":
         matrix, categorical = as_matrix(task.X)
         task = replace(task, X=matrix, categorical=categorical)
     S, name = task.S, type(start).__name__
-    given = start.weights(replace(task, validation=None, callback=None, start=None), cv)
+    asked, density = replace(task, validation=None, callback=None, start=None), None
+    if type(start) is DensityStart:
+        density = start.estimate(asked, cv)
+        return density.weights, density
+    given = start.weights(asked, cv)
     weights = np.array(given, dtype=np.float64)
     if weights.shape != S.values.shape:
         raise ParameterError(
@@ -201,7 +215,7 @@ def first_weights(start: Any, task: Task, cv: object, learner: Learner) -> Float
             f"The start {name} gave row {row} the weights {weights[S.offsets[row] : S.offsets[row + 1]]}; they must be "
             f"at least 0 and sum to 1."
         )
-    return weights
+    return weights, None
 
 
 def as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:

@@ -255,7 +255,7 @@ def render_model_page(content: ModelContent) -> str:
         stages=stages_of(trained) if trained is not None and trained.several.any() else [],
         rounds=rounds_charts(model.model_.report),
         # Where labels are drawn, the rounds are the Gaussian process's own.
-        after_process=isinstance(model.model_, FittedCommittee) and not model.model_.process.drawn,
+        after_process=isinstance(model.model_, FittedCommittee) and model.model_.labels != "drawn",
         probabilities_drawn=probability_chart(rows) if rows is not None and several else None,
         reliability_drawn=reliability_chart(reliability) if reliability else None,
         coverage_drawn=None if calibration is None else coverage_chart(calibration),

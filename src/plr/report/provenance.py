@@ -38,8 +38,9 @@ def table_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def settings_of(model: PartialLabelRegressor, manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return names and values of settings, data and versions, as far as they are known."""
     table, learner = table_of(manifest), type(model.learner_).__name__
-    if isinstance(model.model_, FittedCommittee) and model.model_.trees is None:
-        learner += ": Gaussian process only, as there are few rows"
+    if isinstance(model.model_, FittedCommittee):
+        shares = zip(model.model_.members, model.model_.shares, strict=True)
+        learner += ": " + ", ".join(f"{member.name} {share:.0%}" for member, share in shares)
     options = _mapping(table.get("options"))
     trained = "rows given in Python"
     if isinstance(table.get("rows"), int):

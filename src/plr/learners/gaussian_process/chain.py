@@ -187,7 +187,8 @@ class ChainTask:
     """What is learned from: scaled features and labels, and what goes with each row.
 
     ``odds`` are prior over density of false labels, ``missing`` the probability that the truth is not in a set.
-    ``folds`` are masks of rows: for each, labels are drawn once more from what these rows alone say.
+    ``folds`` are masks of rows: for each, labels are drawn once more from what these rows alone say, beginning with
+    weights of its own where ``fold_starts`` has them.
     """
 
     X: Floats
@@ -197,6 +198,7 @@ class ChainTask:
     missing: Floats
     start: Floats | None
     folds: tuple[Mask, ...] = ()
+    fold_starts: tuple[Floats | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -312,6 +314,7 @@ class _Systems:
         self.root = cholesky(covariance)
         self.features = _features(kernel, places, self.root, problem.X, dtype)
         self._weight: NDArray[Any] = problem.weight.astype(dtype)
+        self._precision = self._products(slice(None))
 
     def __iter__(self) -> Iterator[_System]:
         return map(self.system, range(1 + len(self.problem.folds)))
@@ -336,11 +339,21 @@ class _Systems:
 
     def _solved(self, number: int) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return the rows of a system, their features and weights, and the factor of its precision."""
-        rows: Any = slice(None) if number == 0 else np.flatnonzero(self.problem.folds[number - 1])
-        features, weight = self.features[rows], self._weight[rows, None]
-        precision = np.asarray((features * weight).T @ features, dtype=np.float64)
+        rows: Any = slice(None)
+        precision = self._precision.copy()
+        if number:
+            seen = self.problem.folds[number - 1]
+            rows = np.flatnonzero(seen)
+            # The rows left out are fewer than those that stay.
+            precision -= self._products(np.flatnonzero(~seen))
         precision[np.diag_indices(len(precision))] += self.kernel.noise
+        features, weight = self.features[rows], self._weight[rows, None]
         return rows, features, weight, cholesky(precision).astype(self.dtype, copy=False)
+
+    def _products(self, rows: Any) -> Floats:
+        """Return the sum over rows of the products of their features."""
+        features, weight = self.features[rows], self._weight[rows, None]
+        return np.asarray((features * weight).T @ features, dtype=np.float64)
 
 
 def run_chain(
@@ -404,10 +417,15 @@ def _fit_rule(
 
 
 class _Labels:
-    """Labels as they are drawn from what some of the rows say, or all."""
+    """Labels as they are drawn from what some of the rows say, or all; they begin with a start's weights."""
 
-    def __init__(self, S: CandidateSets, first: Floats, seen: Mask | None, random: np.random.Generator) -> None:
+    def __init__(self, S: CandidateSets, start: Floats | None, seen: Mask | None, random: np.random.Generator) -> None:
         self.seen = seen
+        first, self.confidence = S.prior_or_uniform, None
+        if start is not None:
+            first = start**_SHARPENING
+            first = first / row_sums(first, S)[S.row_index]
+            self.confidence = np.maximum.reduceat(first, S.offsets[:-1])
         self.draws = np.stack([S.values[draw_candidates(S, first, random)] for _ in range(_DRAWS)], axis=1)
         self.labels = np.ascontiguousarray(self.draws[:, 0])
         self.order = np.arange(len(S))
@@ -421,13 +439,9 @@ class _Sampler:
 
     def __init__(self, problem: ChainTask, plan: ChainSettings, places: Floats, random: np.random.Generator) -> None:
         self.problem, self.plan, self.places, self.random = problem, plan, places, random
-        S, start = problem.S, problem.start
-        first = S.prior_or_uniform
-        if start is not None:
-            first = start**_SHARPENING
-            first = first / row_sums(first, S)[S.row_index]
-        self.confidence = None if start is None else np.maximum.reduceat(first, S.offsets[:-1])
-        self.parts = [_Labels(S, first, seen, random) for seen in (None, *problem.folds)]
+        starts = (problem.start, *(problem.fold_starts or (problem.start,) * len(problem.folds)))
+        seen = (None, *problem.folds)
+        self.parts = [_Labels(problem.S, *part, random) for part in zip(starts, seen, strict=True)]
 
     def run(self, kernel: Kernel, progress: Progress = SILENT) -> Found:
         """Learn the kernel and draw the labels in turn; what the last third of the rounds say is averaged.
@@ -442,10 +456,11 @@ class _Sampler:
         noise, evidence = [], []
         for done in range(plan.rounds):
             chosen = np.sort(self.random.permutation(len(S))[: plan.kernel_rows])
-            if done == 0 and self.confidence is not None:
+            confidence = self.parts[0].confidence
+            if done == 0 and confidence is not None:
                 # By the rows that the start is most confident of, in part at random: the labels of the others would
                 # pass for noise.
-                worth = self.confidence * self.random.uniform(0.8, 1.0, len(S))
+                worth = confidence * self.random.uniform(0.8, 1.0, len(S))
                 chosen = np.sort(np.argsort(-worth, kind="stable")[: plan.kernel_rows])
             steps = plan.steps if done else 2 * plan.steps
             draws = self.parts[0].draws[chosen]
@@ -453,8 +468,8 @@ class _Sampler:
             systems = _Systems(kernel, places, problem, np.float32)
             scores = []
             for part, system in zip(self.parts, systems, strict=True):
-                if done == 0 and self.confidence is not None:
-                    self._impute_uncertain(part, system, kernel, self.confidence)
+                if done == 0 and part.confidence is not None:
+                    self._impute_uncertain(part, system, kernel, part.confidence)
                 scores.append(self._draw_labels(part, system, kernel, keep=done >= first_kept))
             noise.append(kernel.noise)
             evidence.append(float(np.average(scores[0], weights=problem.weight)))

@@ -170,11 +170,13 @@ class GaussianProcess(Learner):
         """Run the chains."""
         return self.fit_folds(task, [])[0]
 
-    def fit_folds(self, task: Task, folds: Folds) -> tuple[FittedGaussianProcess, list[FoldDraws]]:
+    def fit_folds(
+        self, task: Task, folds: Folds, fold_starts: Sequence[Floats | None] = ()
+    ) -> tuple[FittedGaussianProcess, list[FoldDraws]]:
         """Run the chains, and in each of them draws without some of the folds; none where no labels are drawn.
 
         Draws without a fold share the chain's kernel and places, so that they cost little more than their sweeps. What
-        they find goes into the prediction as well.
+        they find goes into the prediction as well. They begin with the task's start, or each with ``fold_starts``.
         """
         self.check_weighting(task.rule.weighting)
         if not isinstance(task.rule.loss, Squared):
@@ -185,7 +187,10 @@ class GaussianProcess(Learner):
         chosen = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
         if len(chosen) > most:
             chosen = np.sort(np.random.default_rng(task.seed).permutation(chosen)[:most])
-        seen = task if len(chosen) == len(task.S) else take_rows(task, chosen)
+        seen, starts = task, list(fold_starts)
+        if len(chosen) < len(task.S):
+            seen = take_rows(task, chosen)
+            starts = [None if start is None else start[np.isin(task.S.row_index, chosen)] for start in starts]
         chains, plan = self._plan(len(seen.S))
         drawn = task.rule.learns_scale and (task.rule.may_miss or seen.S.values.size > len(seen.S))
         if not drawn:
@@ -200,9 +205,7 @@ class GaussianProcess(Learner):
         # The last bits of a product depend on the number of threads, so each chain has one.
         with one_blas_thread():
             running = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads", return_as="generator")(
-                delayed(timed(run_chain))(
-                    replace(problem, folds=tuple(masks[fold] for fold in own)), plan, task.rule, int(seed), piece
-                )
+                delayed(timed(run_chain))(_without(problem, own, masks, starts), plan, task.rule, int(seed), piece)
                 for own, seed, piece in zip(left_out, seeds, pieces, strict=True)
             )
             found: list[Chain] = []
@@ -278,6 +281,12 @@ def _deal(folds: int, chains: int) -> list[list[int]]:
     for place in range(max(folds, chains) if folds else 0):
         dealt[place % chains].append(place % folds)
     return dealt
+
+
+def _without(problem: ChainTask, own: list[int], masks: Sequence[Mask], starts: Sequence[Floats | None]) -> ChainTask:
+    """Return the task of a chain that leaves some of the folds out."""
+    of_folds = tuple(starts[fold] for fold in own) if starts else ()
+    return replace(problem, folds=tuple(masks[fold] for fold in own), fold_starts=of_folds)
 
 
 def _agreeing(

@@ -1,0 +1,294 @@
+"""Members of a committee: what each predicts, and what held-out rows say of them.
+
+A member is judged by predictions of rows that neither it nor anything before it has seen: the start, the kernel, the
+weights that it began with. Such rows can tell members apart, and even functions that fit by chance from the true one,
+which the rows that members have adapted to cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from plr._codes import MISSING
+from plr._fields import require
+from plr.candidates import CandidateSets
+from plr.contracts import Task
+from plr.preprocessing import Preprocessing
+from plr.preprocessing.label_scale import LabelScale, Power, TransformedDensity
+from plr.weighting.rule import Rule, row_sums
+
+__all__ = ["Candidate", "Member", "View", "choose_shares", "judge", "make_view", "mix_probabilities", "win_shares"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+# Rounds of learning the noise around held-out predictions, and the change that counts as none.
+_ROUNDS, _SETTLED = 200, 1e-5
+# A share of rows whose truth may be out of reach of the noise: one row must not decide.
+_OUT_OF_REACH = 0.01
+_LEAST_VARIANCE = 1e-12
+# Draws of how rows might have come out otherwise.
+_DRAWS = 400
+# How many rows the shares by likelihood count as, where shares are learned from expected labels.
+_ROWS_OF_PRIOR = 20.0
+# A smaller share is not worth the time that a member takes to predict.
+_LEAST_SHARE = 0.03
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model of a committee.
+
+    Attributes
+    ----------
+    name : str
+    models : tuple of Fitted
+        Their mean predicts, from encoded columns and in scaled labels.
+    columns : ndarray or None
+        The encoded columns that they take; None where they take all.
+    scale : LabelScale
+    noise : float
+        The standard deviation of scaled labels around held-out predictions.
+    """
+
+    name: str
+    models: tuple[Any, ...]
+    columns: Rows | None
+    scale: LabelScale
+    noise: float
+
+    def __post_init__(self) -> None:
+        require(len(self.models) > 0 and self.noise >= 0, "a member needs models and a noise")
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return one label per row of encoded features."""
+        return self.scale.mean(self.predict_scaled(rows), self.noise)
+
+    def predict_scaled(self, rows: Floats) -> Floats:
+        """Return the same as scaled labels."""
+        return self.predict_part(rows if self.columns is None else np.ascontiguousarray(rows[:, self.columns]))
+
+    def predict_part(self, rows: Floats) -> Floats:
+        """Return the same for rows of the member's own columns."""
+        return np.asarray(np.mean([model.predict(rows) for model in self.models], axis=0))
+
+
+@dataclass(frozen=True)
+class View:
+    """A task as some members see it: some of the encoded columns, and labels on one scale.
+
+    Attributes
+    ----------
+    task : Task
+        With encoded features and scaled labels.
+    scale : LabelScale
+    columns : ndarray or None
+        None where it has all columns.
+    log_q : ndarray, one entry per candidate
+        Log density of false labels, per unit of scaled labels.
+    """
+
+    task: Task
+    scale: LabelScale
+    columns: Rows | None
+    log_q: Floats
+
+    def with_columns(self, columns: Rows) -> View:
+        """Return the view of some of the columns, which are numbered as in the view of all."""
+        if self.columns is not None:
+            raise ValueError("columns are chosen from the view of all")
+        X = np.ascontiguousarray(self.task.X[:, columns])
+        prepared = Preprocessing(X, self.task.S, (), self.task.sample_weight, scale_features=False)
+        return replace(self, task=replace(self.task, X=X, density=None, preprocessing=prepared), columns=columns)
+
+    def weigh(self, prediction: Floats, noise: float) -> Floats:
+        """Return how probable each candidate is around scaled predictions."""
+        S = self.task.S
+        distance = (S.values - prediction[S.row_index]) / noise
+        logs = np.log(np.maximum(S.prior_or_uniform, _TINY)) - self.log_q - 0.5 * distance * distance
+        logs -= np.maximum.reduceat(logs, S.offsets[:-1])[S.row_index]
+        odds: Floats = np.where(S.prior_or_uniform > 0, np.exp(logs), 0.0)
+        return odds / row_sums(odds, S)[S.row_index]
+
+
+def make_view(task: Task, power: Power | None, rule: Rule) -> View:
+    """Return the view of all columns, encoded, with labels transformed and scaled."""
+    prepared, S = task.preprocess(), task.S
+    scale = LabelScale.of(power, S, prepared.robust[0] if power is None else None)
+    sets = CandidateSets._of_checked(scale.apply(S.values), S.offsets, S.prior)
+    density, log_q = task.false_labels, task.log_q
+    span = float(S.values.max() - S.values.min())
+    level = -np.log(span) if span > 0 else 0.0
+    slope: Any = np.log(float(scale.target.scale))
+    if power is not None:
+        slope = slope - power.log_slope(S.values)
+    scaled_log_q: Floats = np.broadcast_to((level if log_q is None else log_q) + slope, S.values.size)
+    if power is not None and density is not None:
+        density = TransformedDensity(float(sets.values.min()), float(sets.values.max()), density, power)
+    X = prepared.features
+    told = replace(
+        task,
+        X=X,
+        S=sets,
+        rule=rule,
+        # Uniform over the range of labels is not uniform over that of their powers.
+        log_q=None if power is None and log_q is None else scaled_log_q,
+        false_labels=density,
+        categorical=(),
+        names=(),
+        preprocessing=Preprocessing(X, sets, (), task.sample_weight, scale_features=False),
+    )
+    return View(told, scale, None, scaled_log_q)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A member, and how it does on rows that it has not seen.
+
+    Attributes
+    ----------
+    member : Member
+    view : View
+    held_out : ndarray of shape (n,)
+        Labels predicted for each row by what was fitted without it.
+    ratios : ndarray, one entry per candidate
+        Prior times density around that, over the density of false labels.
+    missing : float
+        The share of rows whose truth is taken to be missing, or out of reach of the noise.
+    weights : tuple of ndarray
+        What it makes of the candidates: without each fold, and in the end with all rows.
+    seconds : float
+    """
+
+    member: Member
+    view: View
+    held_out: Floats
+    ratios: Floats
+    missing: float
+    weights: tuple[Floats, ...]
+    seconds: float
+
+    @cached_property
+    def likelihoods(self) -> Floats:
+        """Each row's log likelihood."""
+        return log_likelihood(self.ratios, self.view.task.S, self.missing)
+
+    def evidence(self, weight: Floats) -> float:
+        """Return the mean log likelihood of rows."""
+        return float(np.average(self.likelihoods, weights=weight))
+
+
+def judge(
+    name: str,
+    models: Sequence[Any],
+    view: View,
+    prediction: Floats,
+    weights: Sequence[Floats] | None,
+    seconds: float,
+    of_folds: Sequence[Floats] = (),
+) -> Candidate:
+    """Return a candidate from scaled predictions of rows by what was fitted without them.
+
+    What it makes of candidates are its ``weights``, or how probable they are around predictions ``of_folds`` of all
+    rows, each without a fold and the last with all.
+    """
+    ratios, noise, missing = learn_noise(prediction, view.task, view.log_q)
+    if weights is None:
+        weights = [view.weigh(found, max(noise, _LEAST_VARIANCE)) for found in of_folds]
+    member = Member(name, tuple(models), view.columns, view.scale, noise)
+    held_out = view.scale.mean(prediction, noise)
+    return Candidate(member, view, held_out, ratios, missing, tuple(weights), seconds)
+
+
+def log_likelihood(ratios: Floats, S: CandidateSets, missing: float) -> Floats:
+    """Return each row's log likelihood."""
+    return np.log((1.0 - missing) * row_sums(ratios, S) + missing)
+
+
+def learn_noise(prediction: Floats, task: Task, log_q: Floats) -> tuple[Floats, float, float]:
+    """Return prior · p / q of each candidate around predictions, with the normal noise that makes rows likeliest.
+
+    And the share of rows whose truth is missing, where that is to be learned.
+    """
+    S, weight, rule = task.S, task.sample_weight, task.rule
+    missing = max(float(rule.initial_state()[MISSING]), _OUT_OF_REACH)
+    squares = (S.values - prediction[S.row_index]) ** 2
+    with np.errstate(divide="ignore"):
+        base = np.log(S.prior_or_uniform) - log_q
+    by_row = np.full(len(S), 1.0 / len(S)) if weight is None else weight / weight.sum()
+    variance = 1.0
+    for _ in range(_ROUNDS):
+        odds = (1.0 - missing) * np.exp(base - squares / (2.0 * variance)) / np.sqrt(2.0 * np.pi * variance)
+        total = row_sums(odds, S)
+        odds *= (by_row / (total + missing))[S.row_index]
+        met = float(odds.sum())
+        updated = max(float(odds @ squares) / max(met, _TINY), _LEAST_VARIANCE)
+        settled = abs(updated - variance) <= _SETTLED * variance
+        variance = updated
+        if rule.learns_missing:
+            missing = min(max(1.0 - met, _OUT_OF_REACH), 0.9)
+        if settled:
+            break
+    ratios: Floats = np.exp(base - squares / (2.0 * variance)) / np.sqrt(2.0 * np.pi * variance)
+    return ratios, float(np.sqrt(variance)), missing
+
+
+def choose_shares(candidates: Sequence[Candidate], weight: Floats, seed: int) -> Floats:
+    """Return the members' shares in the prediction; those that would have little to say have none.
+
+    First by likelihood (`win_shares`): a clear lead leaves one, and what chance may have decided is shared. Then labels
+    are expected by the mixture of all, and the shares that come nearest to these, in squares, are kept near the first.
+    """
+    by_likelihood = win_shares(candidates, weight, seed)
+    if len(candidates) == 1:
+        return by_likelihood
+    S = candidates[0].view.task.S
+    values = candidates[0].view.scale.undo(S.values)
+    labels = row_sums(mix_probabilities(candidates, by_likelihood) * values, S)
+    centre = float(np.average(labels, weights=weight))
+    spread = float(np.sqrt(np.average((labels - centre) ** 2, weights=weight)))
+    if not spread > 0:
+        return by_likelihood
+    away = np.column_stack([(found.held_out - labels) / spread for found in candidates])
+    near, sums = np.sqrt(_ROWS_OF_PRIOR), 1e3 * np.sqrt(len(S))
+    count = len(candidates)
+    # With shares that sum to one, the error of the mixture is the mixture of errors.
+    matrix = np.vstack([away * np.sqrt(weight / weight.mean())[:, None], near * np.eye(count), np.full(count, sums)])
+    shares, _ = nnls(matrix, np.concatenate([np.zeros(len(S)), near * by_likelihood, [sums]]))
+    shares = shares / shares.sum()
+    shares = np.where(shares < _LEAST_SHARE, 0.0, shares)
+    return np.asarray(shares / shares.sum())
+
+
+def win_shares(candidates: Sequence[Candidate], weight: Floats, seed: int) -> Floats:
+    """Return how often each candidate would be the likeliest, if rows had come out otherwise.
+
+    Rows are drawn by the Bayesian bootstrap (pseudo-BMA+ of Yao and others, 2018).
+    """
+    rows = np.column_stack([found.likelihoods for found in candidates])
+    random = np.random.default_rng(seed)
+    counted = np.flatnonzero(weight > 0)
+    mean = weight[counted] / weight.sum()
+    total = np.zeros(len(candidates))
+    for _ in range(_DRAWS):
+        drawn = random.standard_exponential(len(counted)) * mean
+        logs = len(counted) * (drawn @ rows[counted]) / drawn.sum()
+        odds = np.exp(logs - logs.max())
+        total += odds / odds.sum()
+    return total / total.sum()
+
+
+def mix_probabilities(candidates: Sequence[Candidate], shares: Floats) -> Floats:
+    """Return how probable each candidate is by the mixture of what members say of rows that they have not seen."""
+    S = candidates[0].view.task.S
+    odds = np.asarray(sum(share * found.ratios for share, found in zip(shares, candidates, strict=True)))
+    total = row_sums(odds, S)[S.row_index]
+    return np.where(total > 0, odds / np.maximum(total, _TINY), S.prior_or_uniform)

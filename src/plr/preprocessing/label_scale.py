@@ -1,0 +1,168 @@
+"""Scales of labels: on a logarithm or a power of labels, what is crowded at one end of their range lies apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plr._fields import require
+from plr.candidates import CandidateSets
+from plr.preprocessing.scaling import Affine, learn_target
+from plr.weighting.false_labels import FalseLabelDensity
+
+__all__ = ["LabelScale", "Power", "TransformedDensity", "likely_powers"]
+
+Floats = NDArray[np.float64]
+
+# Of the distribution of true labels, from all candidates of all rows: bins, and rounds of expectation-maximisation.
+_BINS, _ROUNDS = 60, 200
+_POWERS = np.linspace(-1.5, 1.5, 31)
+# A power so near to one, or labels that are likelier by less than this per row, make no difference.
+_PLAIN, _GAIN = 0.3, 0.02
+_NODES, _SHARES = np.polynomial.hermite_e.hermegauss(15)
+_SHARES = _SHARES / _SHARES.sum()
+
+
+@dataclass(frozen=True)
+class Power:
+    """A power or logarithm of labels, counted from ``low`` in a unit: ((1 + (y - low) / unit) ** power - 1) / power.
+
+    Its slope is one at ``low``, below which it goes on as a straight line.
+    """
+
+    low: float
+    unit: float
+    power: float
+
+    def __post_init__(self) -> None:
+        require(self.unit > 0, "the unit of a power must be positive")
+
+    def apply(self, labels: Floats) -> Floats:
+        """Transform labels."""
+        far = (labels - self.low) / self.unit
+        above = np.log1p(np.maximum(far, 0.0))
+        found: Floats = np.where(far < 0, far, above if self.power == 0 else np.expm1(self.power * above) / self.power)
+        return found
+
+    def undo(self, values: Floats) -> Floats:
+        """Return the labels that have been transformed."""
+        above = np.maximum(values, 0.0)
+        if self.power == 0:
+            far = np.expm1(above)
+        else:
+            far = np.expm1(np.log1p(np.maximum(self.power * above, -1.0 + 1e-12)) / self.power)
+        return np.where(values < 0, values, far) * self.unit + self.low
+
+    def log_slope(self, labels: Floats) -> Floats:
+        """Return the logarithm of the slope at some labels."""
+        above = np.log1p(np.maximum((labels - self.low) / self.unit, 0.0))
+        return (self.power - 1.0) * above - np.log(self.unit)
+
+
+@dataclass(frozen=True)
+class TransformedDensity(FalseLabelDensity):
+    """The density of false labels on another scale."""
+
+    of_labels: FalseLabelDensity
+    power: Power
+
+    def log(self, values: Floats) -> Floats:
+        """Return the log density at some transformed labels."""
+        labels = self.power.undo(values)
+        return self.of_labels.log(labels) - self.power.log_slope(labels)
+
+
+@dataclass(frozen=True)
+class LabelScale:
+    """How labels are seen: transformed, perhaps, and brought to mean 0 and standard deviation 1.
+
+    Attributes
+    ----------
+    power : Power or None
+    target : Affine
+    low, high : float
+        The range of the candidates, as scaled.
+    """
+
+    power: Power | None
+    target: Affine
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, power: Power | None, S: CandidateSets, target: Affine | None = None) -> LabelScale:
+        """Learn the scaling of candidate sets after a transformation."""
+        values = S.values if power is None else power.apply(S.values)
+        if target is None:
+            target = learn_target(CandidateSets._of_checked(values, S.offsets, S.prior))
+        scaled = target.apply(values)
+        return cls(power, target, float(scaled.min()), float(scaled.max()))
+
+    def apply(self, labels: Floats) -> Floats:
+        """Scale labels."""
+        return self.target.apply(labels if self.power is None else self.power.apply(labels))
+
+    def undo(self, scaled: Floats) -> Floats:
+        """Return the labels that were scaled."""
+        found = self.target.undo(scaled)
+        return found if self.power is None else self.power.undo(found)
+
+    def mean(self, scaled: Floats, noise: float) -> Floats:
+        """Return the mean label where scaled labels scatter around predictions, within the range of candidates.
+
+        The label at the mean of a transformed label is not the mean of labels.
+        """
+        if self.power is None:
+            return self.undo(scaled)
+        total = np.zeros(len(scaled))
+        for node, share in zip(_NODES, _SHARES, strict=True):
+            total += share * self.undo(np.clip(scaled + noise * node, self.low, self.high))
+        return total
+
+
+def likely_powers(S: CandidateSets, weight: Floats) -> list[Power]:
+    """Return the scales on which true labels look more like a bell than as they are, none where they do already.
+
+    Where true labels lie is estimated from all candidates of all rows, false ones taken for uniform over their range.
+    """
+    low, high = float(S.values.min()), float(S.values.max())
+    if not high > low:
+        return []
+    shares = _marginal_weights(S, weight)
+    centre = float(shares @ S.values)
+    spread = float(np.sqrt(shares @ (S.values - centre) ** 2))
+    units = [spread] if not low > 0 else [spread, low]
+    found = []
+    for unit in units if spread > 0 else []:
+        above = np.log1p((S.values - low) / unit)
+        slopes = float(shares @ above)
+
+        def log_likelihood(power: float, above: Floats = above, slopes: float = slopes) -> float:
+            values = above if abs(power) < 1e-9 else np.expm1(power * above) / power
+            middle = float(shares @ values)
+            return -0.5 * float(np.log(shares @ (values - middle) ** 2)) + (power - 1.0) * slopes
+
+        powers = _POWERS if unit == spread else np.zeros(1)
+        scores = np.array([log_likelihood(float(power)) for power in powers])
+        best = int(scores.argmax())
+        plain = log_likelihood(1.0)
+        if abs(powers[best] - 1.0) > _PLAIN and scores[best] > plain + _GAIN:
+            found.append(Power(low, unit, float(np.round(powers[best], 6))))
+    return found
+
+
+def _marginal_weights(S: CandidateSets, weight: Floats) -> Floats:
+    """Return each candidate's share in the distribution of all true labels, as the candidates of all rows tell it."""
+    prior = S.prior_or_uniform
+    edges = np.unique(np.quantile(S.values, np.linspace(0.0, 1.0, _BINS + 1)))
+    place = np.clip(np.searchsorted(edges, S.values, side="right") - 1, 0, len(edges) - 2)
+    width = np.diff(edges)
+    density = np.ones(len(width))
+    by_row = weight[S.row_index] / weight.sum()
+    for _ in range(_ROUNDS):
+        shares = prior * density[place]
+        shares *= by_row / np.add.reduceat(shares, S.offsets[:-1])[S.row_index]
+        density = np.bincount(place, shares, len(width)) / width
+    return shares
