@@ -146,7 +146,10 @@ KINDS = {
     "fitted regressor": "plr.learners.refit.fits:FittedRegressor",
     "row scale": "plr.learners.refit.row_scale:RowScale",
     "refit": "plr.learners.refit.learner:FittedRefit",
-    "committee": "plr.learners.committee:FittedCommittee",
+    "committee": "plr.learners.committee.learner:FittedCommittee",
+    "member": "plr.learners.committee.members:Member",
+    "label scale": "plr.preprocessing.label_scale:LabelScale",
+    "power": "plr.preprocessing.label_scale:Power",
     "bins": "plr.densities.bins:Bins",
     "forest": "plr.densities.forest:FittedForest",
     "networks": "plr.densities.network:FittedNetworks",
@@ -345,14 +348,33 @@ def _check_regressor(model: Any) -> None:
 
 
 def _check_committee(committee: Any) -> None:
-    for model in () if committee.trees is None else committee.trees.models:
-        require(model.columns is None, "the trees of a committee take all columns")
-        is_lightgbm = home_of(model.regressor) == _LGBM or kind_of(model.regressor) == "lightgbm regressor"
-        require(is_lightgbm, "the trees of a committee are LightGBM's")
-        require(
-            getattr(model.regressor, "n_features_in_", 0) == committee.encoding.width,
-            "trees and encoding differ in columns",
-        )
+    width = committee.encoding.width
+    for member in committee.members:
+        columns = member.columns
+        if columns is not None:
+            inside = columns.size > 0 and int(columns.min()) >= 0 and int(columns.max()) < width
+            require(inside, "a member of the committee takes columns that there are not")
+        taken = width if columns is None else columns.size
+        for model in member.models:
+            require(_width_of(model) == taken, "a member of the committee takes other columns than it is given")
+
+
+def _width_of(model: Any) -> int | None:
+    """Return how many encoded columns a member's model takes; None for models that are no members."""
+    match kind_of(model):
+        case "gaussian process":
+            return int(model.encoding.columns)
+        case "density":
+            return int(model.mixture.encoding.columns)
+        case "mlp":
+            return int(model.features.columns)
+        case "refit":
+            regressors = [fitted.regressor for fitted in model.models if fitted.columns is None]
+            is_lightgbm = [home_of(each) == _LGBM or kind_of(each) == "lightgbm regressor" for each in regressors]
+            require(len(regressors) == len(model.models) and all(is_lightgbm), "the trees of a committee are LightGBM's")
+            widths = {getattr(each, "n_features_in_", 0) for each in regressors}
+            return widths.pop() if len(widths) == 1 else None
+    return None
 
 
 def _check_widths(widths: Any) -> None:

@@ -190,7 +190,7 @@ class Committee(Learner):
         has_folds: bool,
         progress: Progress,
     ) -> FittedCommittee:
-        shares = choose_shares(candidates, search.weight, task.seed)
+        shares = choose_shares(candidates, search.weight)
         for found, share in zip(candidates, shares, strict=True):
             progress.record(found.member.name, found.evidence(search.weight), float(share), found.seconds)
         for name, evidence, seconds in search.left_out:

@@ -24,7 +24,7 @@ from plr.preprocessing import Preprocessing
 from plr.preprocessing.label_scale import LabelScale, Power, TransformedDensity
 from plr.weighting.rule import Rule, row_sums
 
-__all__ = ["Candidate", "Member", "View", "choose_shares", "judge", "make_view", "mix_probabilities", "win_shares"]
+__all__ = ["Candidate", "Member", "View", "choose_shares", "judge", "make_view", "mix_probabilities", "stack"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -34,10 +34,10 @@ _ROUNDS, _SETTLED = 200, 1e-5
 # A share of rows whose truth may be out of reach of the noise: one row must not decide.
 _OUT_OF_REACH = 0.01
 _LEAST_VARIANCE = 1e-12
-# Draws of how rows might have come out otherwise.
-_DRAWS = 400
+# Rounds of learning the shares of a mixture.
+_STACKING = 300
 # How many rows the shares by likelihood count as, where shares are learned from expected labels.
-_ROWS_OF_PRIOR = 20.0
+_ROWS_OF_PRIOR = 5.0
 # A smaller share is not worth the time that a member takes to predict.
 _LEAST_SHARE = 0.03
 _TINY = 1e-300
@@ -241,13 +241,13 @@ def learn_noise(prediction: Floats, task: Task, log_q: Floats) -> tuple[Floats, 
     return ratios, float(np.sqrt(variance)), missing
 
 
-def choose_shares(candidates: Sequence[Candidate], weight: Floats, seed: int) -> Floats:
+def choose_shares(candidates: Sequence[Candidate], weight: Floats) -> Floats:
     """Return the members' shares in the prediction; those that would have little to say have none.
 
-    First by likelihood (`win_shares`): a clear lead leaves one, and what chance may have decided is shared. Then labels
-    are expected by the mixture of all, and the shares that come nearest to these, in squares, are kept near the first.
+    First those of the mixture of all that makes the rows likeliest (`stack`). Labels are then expected by this mixture,
+    and the shares that come nearest to these, in squares, are kept near the first.
     """
-    by_likelihood = win_shares(candidates, weight, seed)
+    by_likelihood = stack(candidates, weight)
     if len(candidates) == 1:
         return by_likelihood
     S = candidates[0].view.task.S
@@ -268,22 +268,18 @@ def choose_shares(candidates: Sequence[Candidate], weight: Floats, seed: int) ->
     return np.asarray(shares / shares.sum())
 
 
-def win_shares(candidates: Sequence[Candidate], weight: Floats, seed: int) -> Floats:
-    """Return how often each candidate would be the likeliest, if rows had come out otherwise.
+def stack(candidates: Sequence[Candidate], weight: Floats) -> Floats:
+    """Return the shares of the mixture that makes rows likeliest.
 
-    Rows are drawn by the Bayesian bootstrap (pseudo-BMA+ of Yao and others, 2018).
+    Stacking of predictive distributions (Yao and others, 2018), by expectation-maximisation from even shares.
     """
     rows = np.column_stack([found.likelihoods for found in candidates])
-    random = np.random.default_rng(seed)
-    counted = np.flatnonzero(weight > 0)
-    mean = weight[counted] / weight.sum()
-    total = np.zeros(len(candidates))
-    for _ in range(_DRAWS):
-        drawn = random.standard_exponential(len(counted)) * mean
-        logs = len(counted) * (drawn @ rows[counted]) / drawn.sum()
-        odds = np.exp(logs - logs.max())
-        total += odds / odds.sum()
-    return total / total.sum()
+    by_row = weight / weight.sum()
+    odds = np.exp(rows - rows.max(axis=1, keepdims=True))
+    shares = np.full(len(candidates), 1.0 / len(candidates))
+    for _ in range(_STACKING):
+        shares = shares * (odds.T @ (by_row / (odds @ shares)))
+    return np.asarray(shares / shares.sum())
 
 
 def mix_probabilities(candidates: Sequence[Candidate], shares: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from plr.densities import FEW_ROWS
 from plr.densities.forest import Forest
 from plr.densities.mixture import Estimate, estimate
 from plr.folds import Folds, average_folds, out_of_fold, take_rows
-from plr.learners.committee.members import Candidate, View, judge, learn_noise, log_likelihood, make_view, win_shares
+from plr.learners.committee.members import Candidate, View, judge, learn_noise, log_likelihood, make_view, stack
 from plr.learners.committee.relevance import relevant_columns, screen_columns
 from plr.learners.density import FittedDensity, point_of
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
@@ -92,9 +92,12 @@ class Beginning:
     of_folds: tuple[Floats | None, ...]
 
     @classmethod
-    def of(cls, found: Candidate) -> Beginning:
-        """Begin where a candidate has ended."""
-        return cls(found.weights[-1], found.weights[:-1])
+    def of(cls, found: Sequence[Candidate], weight: Floats) -> Beginning:
+        """Begin where the likeliest mixture of candidates has ended."""
+        shares = stack(found, weight)
+        several = zip(*(candidate.weights for candidate in found), strict=True)
+        *of_folds, whole = (np.average(weights, axis=0, weights=shares) for weights in several)
+        return cls(whole, tuple(of_folds))
 
 
 class Search:
@@ -152,8 +155,8 @@ class Search:
             best = self._best()
             with growing:
                 training, planting = growing.parts(2)
-                self._add_networks("network", best.view, Beginning.of(best), training)
-                self._add_trees("boosted trees", best.view, Beginning.of(best), effort.last_fits, planting)
+                self._add_networks("network", best.view, self._ended(), training)
+                self._add_trees("boosted trees", best.view, self._ended(), effort.last_fits, planting)
         return self.candidates
 
     def run_plain(self, apart: bool) -> list[Candidate]:
@@ -214,9 +217,9 @@ class Search:
         part = self._relevant(best)
         if part is not None:
             name = "Gaussian process, relevant columns"
-            if self._add_process(name, part, Beginning.of(best), size, narrow) is self._best():
+            if self._add_process(name, part, self._ended(), size, narrow) is self._best():
                 return
-        self._add_process("Gaussian process, again", best.view, Beginning.of(best), size, wide)
+        self._add_process("Gaussian process, again", best.view, self._ended(), size, wide)
 
     def _relevant(self, best: Candidate) -> View | None:
         """Return the view of the columns that a function depends on; None where hardly any can be left out."""
@@ -255,7 +258,10 @@ class Search:
         return Beginning(whole, tuple(self._parallel(begin, range(len(self.folds)))))
 
     def _best(self) -> Candidate:
-        return self.candidates[int(win_shares(self.candidates, self.weight, self.task.seed).argmax())]
+        return max(self.candidates, key=self._evidence)
+
+    def _ended(self) -> Beginning:
+        return Beginning.of(self.candidates, self.weight)
 
     def _evidence(self, found: Candidate) -> float:
         return found.evidence(self.weight)
