@@ -13,17 +13,15 @@ from plr.errors import ParameterError
 
 __all__ = ["FEW_ROWS", "MODELS", "choose_models"]
 
-# Up to so many rows several estimates of each kind compete. From there on, one of each kind is enough, and networks
-# can tell finer bins apart.
+# Up to so many rows several estimates of each kind compete. From there on, one of each kind is enough: networks
+# can tell finer bins apart, and trees are fewer and see fewer rows each.
 FEW_ROWS = 2_000
-# From so many rows on, trees are fewer and see fewer rows each.
-_MANY_ROWS = 20_000
 
 
 def _trees(rows: int) -> list[DensityModel]:
     if rows < FEW_ROWS:
         return [Forest(rows_per_leaf=5), Forest(rows_per_leaf=30)]
-    return [Forest(rows_per_leaf=30) if rows < _MANY_ROWS else Forest(rows_per_leaf=30, trees=40, most_rows=5_000)]
+    return [Forest(rows_per_leaf=30, trees=40, most_rows=5_000)]
 
 
 def _networks(rows: int) -> list[DensityModel]:

@@ -20,6 +20,7 @@ from plr._codes import MISSING
 from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.contracts import Task
+from plr.learners.density import FittedDensity
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.label_scale import LabelScale, Power, TransformedDensity
 from plr.weighting.rule import Rule, row_sums
@@ -34,8 +35,8 @@ _ROUNDS, _SETTLED = 200, 1e-5
 # A share of rows whose truth may be out of reach of the noise: one row must not decide.
 _OUT_OF_REACH = 0.01
 _LEAST_VARIANCE = 1e-12
-# Rounds of learning the shares of a mixture.
-_STACKING = 300
+# Rounds of learning the shares of a mixture, and how many rows the even shares of the best of each kind count as.
+_STACKING, _ROWS_OF_EVEN = 300, 10.0
 # How many rows the shares by likelihood count as, where shares are learned from expected labels.
 _ROWS_OF_PRIOR = 5.0
 # A smaller share is not worth the time that a member takes to predict.
@@ -67,6 +68,11 @@ class Member:
 
     def __post_init__(self) -> None:
         require(len(self.models) > 0 and self.noise >= 0, "a member needs models and a noise")
+
+    @property
+    def kind(self) -> str:
+        """What kind of model it is, by the name of the class."""
+        return type(self.models[0]).__name__
 
     def predict(self, rows: Floats) -> Floats:
         """Return one label per row of encoded features."""
@@ -271,14 +277,25 @@ def choose_shares(candidates: Sequence[Candidate], weight: Floats) -> Floats:
 def stack(candidates: Sequence[Candidate], weight: Floats) -> Floats:
     """Return the shares of the mixture that makes rows likeliest.
 
-    Stacking of predictive distributions (Yao and others, 2018), by expectation-maximisation from even shares.
+    Stacking of predictive distributions (Yao and others, 2018), by expectation-maximisation. A few rows more are counted
+    for the best of each kind: models of different kinds err differently, and where candidates tell little, their mean
+    is better than a choice between them.
     """
     rows = np.column_stack([found.likelihoods for found in candidates])
     by_row = weight / weight.sum()
+    best: dict[str, int] = {}
+    for number, found in enumerate(candidates):
+        kind = found.member.kind
+        if kind not in best or by_row @ rows[:, number] > by_row @ rows[:, best[kind]]:
+            best[kind] = number
+    best.pop(FittedDensity.__name__, None)
+    prior = np.zeros(len(candidates))
+    prior[list(best.values())] = _ROWS_OF_EVEN / np.count_nonzero(weight) / max(len(best), 1)
     odds = np.exp(rows - rows.max(axis=1, keepdims=True))
-    shares = np.full(len(candidates), 1.0 / len(candidates))
+    shares = np.full(len(candidates), 1.0 / len(candidates)) + prior
     for _ in range(_STACKING):
-        shares = shares * (odds.T @ (by_row / (odds @ shares)))
+        shares /= shares.sum()
+        shares = shares * (odds.T @ (by_row / (odds @ shares))) + prior
     return np.asarray(shares / shares.sum())
 
 

@@ -47,8 +47,9 @@ _MANY_COLUMNS, _WORTH_LEAVING_OUT = 6, 2 / 3
 _MOST_SCALES = 2
 # Scales and columns are looked for by a coarser Gaussian process on so many rows, and a coarser forest.
 _EXPLORED_ROWS, _EXPLORED_FEATURES, _EXPLORED_TREES = 2_000, 300, 40
-# A member that is behind the best on the first folds, by more than chance would have it, is not fitted to the others.
-_FIRST_FOLDS, _ERRORS_BEHIND = 2, 2.0
+# A member that is behind the best on the first folds by more than this, and more than chance would have it, is not
+# fitted to the others; one that is a little behind may still do the mixture good.
+_FIRST_FOLDS, _ERRORS_BEHIND, _FAR_BEHIND = 2, 2.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -374,7 +375,7 @@ class Search:
         ahead = log_likelihood(ratios, part.S, missing) - self._best().likelihoods[rows]
         mean = float(np.average(ahead, weights=counted))
         error = float(np.sqrt(np.average((ahead - mean) ** 2, weights=counted) / np.count_nonzero(counted)))
-        if mean + _ERRORS_BEHIND * error < 0:
+        if mean + _ERRORS_BEHIND * error < -_FAR_BEHIND:
             self.left_out.append((name, self._evidence(self._best()) + mean, time.monotonic() - began))
             return None
         return fitted + self._parallel(fit, range(first, count))

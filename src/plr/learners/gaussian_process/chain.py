@@ -247,13 +247,14 @@ class Chain:
         require(self.root.shape == (places, places), "root and places differ in number")
         require(self.coefficients.shape == (places,), "coefficients and places differ in number")
 
-    def features(self, X: Floats) -> Floats:
-        """Return what the function is linear in, for scaled features."""
-        return _features(self.kernel, self.places, self.root, X)
-
     def predict(self, X: Floats) -> Floats:
         """Return the function's mean for scaled features, in scaled labels."""
-        found: Floats = self.features(X) @ self.coefficients
+        return self.predict_several(X, self.coefficients)
+
+    def predict_several(self, X: Floats, coefficients: Floats) -> Floats:
+        """Return the same for functions of other coefficients, which are a vector, or columns of a matrix."""
+        by_place = linalg.solve_triangular(self.root, coefficients, lower=True, trans="T", check_finite=False)
+        found: Floats = self.kernel.covariance(X, self.places) @ by_place
         return found
 
 

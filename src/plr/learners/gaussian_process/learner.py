@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -85,11 +85,8 @@ class FittedGaussianProcess(Fitted):
 
     def predict_encoded(self, rows: Floats) -> Floats:
         """Return one prediction per row of encoded features."""
-        found = np.empty(len(rows))
         with one_blas_thread():
-            for first in range(0, len(rows), _BLOCK):
-                part = np.clip(rows[first : first + _BLOCK], -_FARTHEST, _FARTHEST)
-                found[first : first + _BLOCK] = np.mean([chain.predict(part) for chain in self.chains], axis=0)
+            found = np.mean([_by_blocks(chain.predict, rows) for chain in self.chains], axis=0)
         return self.target.undo(found)
 
 
@@ -319,6 +316,12 @@ def _agreeing(
     return np.flatnonzero(of_chains >= least).tolist(), kept
 
 
+def _by_blocks(predict: Callable[[Floats], Floats], rows: Floats) -> Floats:
+    """Return what a function of scaled features says of many rows; their covariances take memory."""
+    blocks = range(0, max(len(rows), 1), _BLOCK)
+    return np.concatenate([predict(np.clip(rows[first : first + _BLOCK], -_FARTHEST, _FARTHEST)) for first in blocks])
+
+
 def _functions(chains: Sequence[Chain], kept: Sequence[int], parts: Sequence[_Part]) -> tuple[Chain, ...]:
     """Return the functions that predict: of each chain the mean of what it found, with all rows and without folds."""
     found: dict[int, list[Floats]] = {number: [chains[number].coefficients] for number in kept}
@@ -354,16 +357,33 @@ def _add_other_rows(
         weights[seen] = weights_of_chosen
         return weights, prediction
 
-    added = []
-    for fold, own in enumerate(draws):
-        functions = tuple(
-            replace(chains[part.chain], coefficients=part.found.coefficients) for part in parts if part.fold == fold
+    used = [number for number in range(len(chains)) if any(part.chain == number for part in parts)]
+    columns = [[part.found.coefficients for part in parts if part.chain == number] for number in used]
+
+    def predict(number: int) -> Floats:
+        """Return what a function of the model says of the other rows, or all those of a chain that leave a fold out."""
+        if number < len(model.chains):
+            return _by_blocks(model.chains[number].predict, rows)
+        place = number - len(model.chains)
+        several = np.column_stack(columns[place])
+        return _by_blocks(lambda part: chains[used[place]].predict_several(part, several), rows)
+
+    with one_blas_thread():
+        found = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads")(
+            delayed(predict)(number) for number in range(len(model.chains) + len(used))
         )
-        added.append(
-            FoldDraws(*add(own.prediction, replace(model, chains=functions).predict_encoded(rows), own.weights))
-        )
+    of_folds: dict[int, list[Floats]] = {}
+    for number, predicted in zip(used, found[len(model.chains) :], strict=True):
+        for part, column in zip((part for part in parts if part.chain == number), predicted.T, strict=True):
+            of_folds.setdefault(part.fold, []).append(column)
+    target = model.target
+    added = [
+        FoldDraws(*add(own.prediction, target.undo(np.mean(of_folds[fold], axis=0)), own.weights))
+        for fold, own in enumerate(draws)
+    ]
     assert model.out_of_fold is not None
-    weights, prediction = add(model.out_of_fold, model.predict_encoded(rows), model.weights)
+    whole = target.undo(np.mean(found[: len(model.chains)], axis=0))
+    weights, prediction = add(model.out_of_fold, whole, model.weights)
     return replace(model, out_of_fold=prediction, weights=weights), added
 
 
