@@ -11,7 +11,7 @@ from scipy.special import eval_legendre
 from plr.candidates import CandidateSets
 from plr.weighting.rule import row_sums
 
-__all__ = ["column_parts", "relevant_columns", "screen_columns"]
+__all__ = ["column_parts", "moments_of", "relevant_columns", "screen_columns"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -31,28 +31,28 @@ _LEAST_PART = 0.03
 _ASKED, _MOST_ASKED, _FEWEST_ASKED = 300, 60_000, 20
 
 
-def screen_columns(X: Floats, S: CandidateSets, weight: Floats) -> Rows:
-    """Return the columns that a row's candidates depend on, alone or as one of a pair; none where nothing shows.
+def screen_columns(X: Floats, moments: Floats, weight: Floats) -> Rows:
+    """Return the columns that some numbers of each row depend on, alone or as one of a pair; none where nothing shows.
 
-    Where false labels have nothing to do with the features, whatever depends on a column does so by the true label. A
-    few moments of each row's candidates are compared between cells of one column, and of two: a product of two columns
-    shows in their cells alone. Rows without weight do not count.
+    Where false labels have nothing to do with the features, whatever of a row's candidates depends on a column does so
+    by the true label (`moments_of`). The numbers are compared between cells of one column, and of two: a product of two
+    columns shows in their cells alone. Rows without weight do not count.
     """
     counted = np.flatnonzero(weight > 0)
-    moments = _moments(S)[counted]
+    moments = moments[counted]
     moments = moments - moments.mean(axis=0)
-    values, vectors = np.linalg.eigh(np.cov(moments.T))
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(moments.T)))
     if not values[0] > 1e-9 * values[-1]:
         return np.empty(0, dtype=np.int64)
     moments = np.ascontiguousarray(moments @ vectors / np.sqrt(values))
     columns = X.shape[1]
     alone = _dependence(_cells(X[counted], _BINS), moments, _BINS)
-    freedom = (_BINS - 1.0) * _MOMENTS
+    freedom = (_BINS - 1.0) * moments.shape[1]
     alone = (alone - freedom) / np.sqrt(2.0 * freedom)
     among = np.sort(np.argsort(-alone, kind="stable")[:_MOST_PAIRED])
     cells = _cells(X[counted][:, among], _PAIR_BINS)
     pairs = _pair_dependence(cells, moments, _dependence(cells, moments, _PAIR_BINS), _PAIR_BINS)
-    freedom = (_PAIR_BINS - 1.0) ** 2 * _MOMENTS
+    freedom = (_PAIR_BINS - 1.0) ** 2 * moments.shape[1]
     pairs = (pairs - freedom) / np.sqrt(2.0 * freedom)
     # The largest of so many that are due to chance.
     by_chance = np.sqrt(2.0 * np.log(max(columns, 2)))
@@ -87,7 +87,8 @@ def column_parts(predict: Callable[[Floats], Floats], X: Floats, seed: int) -> F
     return parts
 
 
-def _moments(S: CandidateSets) -> Floats:
+def moments_of(S: CandidateSets) -> Floats:
+    """Return a few moments of each row's candidates, by their priors."""
     low, high = float(S.values.min()), float(S.values.max())
     place = 2.0 * (S.values - low) / (high - low) - 1.0 if high > low else np.zeros(S.values.size)
     prior = S.prior_or_uniform * S.sizes[S.row_index]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -18,7 +19,7 @@ from plr.densities.forest import Forest
 from plr.densities.mixture import Estimate, estimate
 from plr.folds import Folds, average_folds, out_of_fold, take_rows
 from plr.learners.committee.members import Candidate, View, judge, learn_noise, log_likelihood, make_view, stack
-from plr.learners.committee.relevance import relevant_columns, screen_columns
+from plr.learners.committee.relevance import moments_of, relevant_columns, screen_columns
 from plr.learners.density import FittedDensity, point_of
 from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.mlp import MLP
@@ -27,7 +28,7 @@ from plr.learners.refit.learner import FittedRefit, Refit
 from plr.preprocessing.label_scale import likely_powers
 from plr.preprocessing.scaling import Affine
 from plr.progress import Progress
-from plr.weighting.rule import Rule
+from plr.weighting.rule import Rule, row_sums
 
 __all__ = ["EFFORTS", "Effort", "Search", "boosted_trees"]
 
@@ -43,6 +44,8 @@ _MOST_COLUMNS = 1000
 _TRUST = 0.5
 # With fewer columns than this none are left out, and leaving out fewer than a third is not worth a fit.
 _MANY_COLUMNS, _WORTH_LEAVING_OUT = 6, 2 / 3
+# Columns that matter are looked for so many times, each time in what the last function has left.
+_SEARCHES = 2
 # Scales of labels beside their own, at most.
 _MOST_SCALES = 2
 # Scales and columns are looked for by a coarser Gaussian process on so many rows, and a coarser forest.
@@ -195,14 +198,15 @@ class Search:
             begun = Beginning(found.weights, begun.of_folds)
             self._add_density(view, found, begun, time.monotonic() - began)
         self._screen(view, pieces[-1])
-        return view, begun
+        best = self._best()
+        return (view if best.member.columns is None else best.view), begun
 
     def _screen(self, view: View, progress: Progress) -> None:
         """Try the columns that a row's candidates depend on."""
         columns = view.task.X.shape[1]
         if columns < _MANY_COLUMNS:
             return
-        screened = screen_columns(view.task.X, view.task.S, self.weight)
+        screened = screen_columns(view.task.X, moments_of(view.task.S), self.weight)
         if 0 < len(screened) <= _WORTH_LEAVING_OUT * columns:
             part = view.with_columns(screened)
             begun = self._begin(part, None)
@@ -214,26 +218,36 @@ class Search:
         """Fit the Gaussian process to all rows, by the columns that the best function so far depends on."""
         best = self._best()
         size = self.effort.few if len(self.task.S) < FEW_ROWS else self.effort.many
-        narrow, wide = progress.parts(2)
-        part = self._relevant(best)
-        if part is not None:
-            name = "Gaussian process, relevant columns"
-            if self._add_process(name, part, self._ended(), size, narrow) is self._best():
-                return
-        self._add_process("Gaussian process, again", best.view, self._ended(), size, wide)
+        *narrow, wide = progress.parts(1 + _SEARCHES)
+        name = "Gaussian process, relevant columns"
+        tried: Rows | None = None
+        for piece in narrow:
+            columns = self._relevant(self._best())
+            if columns is None or (tried is not None and np.isin(columns, tried).all()):
+                break
+            tried = columns
+            found = self._add_process(name, self._whole(best.view).with_columns(columns), self._ended(), size, piece)
+            if found is not self._best():
+                break
+        if tried is None or self._best().member.columns is not tried:
+            self._add_process("Gaussian process, again", best.view, self._ended(), size, wide)
 
-    def _relevant(self, best: Candidate) -> View | None:
-        """Return the view of the columns that a function depends on; None where hardly any can be left out."""
-        columns = self.views[0].task.X.shape[1]
-        own = best.member.columns
+    def _relevant(self, best: Candidate) -> Rows | None:
+        """Return the columns that a function depends on, and what it leaves; None where hardly any can be left out."""
+        columns, own = self.views[0].task.X.shape[1], best.member.columns
+        if columns < _MANY_COLUMNS:
+            return None
         taken = np.arange(columns) if own is None else own
-        if len(taken) < _MANY_COLUMNS:
-            return None
         kept = taken[relevant_columns(best.member.predict_part, best.view.task.X, self.task.seed)]
-        if not 0 < len(kept) <= _WORTH_LEAVING_OUT * len(taken):
-            return None
-        whole = next(view for view in self.views if view.scale is best.view.scale)
-        return whole.with_columns(kept)
+        S = best.view.task.S
+        left = row_sums(best.weights[-1] * S.values, S) - best.view.scale.apply(best.held_out)
+        # By ranks: a few rows with the wrong label must not decide.
+        kept = np.union1d(kept, screen_columns(self.views[0].task.X, rankdata(left)[:, None], self.weight))
+        return kept if 0 < len(kept) <= _WORTH_LEAVING_OUT * columns else None
+
+    def _whole(self, view: View) -> View:
+        """Return the view of all columns on the same scale of labels."""
+        return next(whole for whole in self.views if whole.scale is view.scale)
 
     def _begin(self, view: View, start: Floats | None) -> Beginning:
         """Return weights to begin with: those given for all rows, if any; for few rows also without each fold.
