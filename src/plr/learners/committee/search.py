@@ -172,9 +172,13 @@ class Search:
             {"Gaussian process": 1.0, "boosted trees": 0.0 if self.few else 2.0}
         )
         with smoothing:
-            pieces = smoothing.parts(len(self.views))
-            for view, piece in zip(self.views, pieces, strict=True):
-                self._add_smoother(view, apart, piece)
+            pieces = smoothing.parts(len(self.views) + 1)
+            for view, piece in zip(self.views, pieces, strict=False):
+                self._add_smoother("Gaussian process", view, apart, piece)
+            columns = self._relevant(self._best())
+            if columns is not None:
+                part = self._whole(self._best().view).with_columns(columns)
+                self._add_smoother("Gaussian process, relevant columns", part, apart, pieces[-1])
         if not self.few and self.folds:
             best = self._best()
             with growing:
@@ -400,7 +404,7 @@ class Search:
             task = replace(task, S=trusted(task.S, start, _TRUST), start=start)
         return replace(take_rows(task, rows), seed=seed % 2**31, n_jobs=1, callback=None)
 
-    def _add_smoother(self, view: View, apart: bool, progress: Progress) -> None:
+    def _add_smoother(self, name: str, view: View, apart: bool, progress: Progress) -> None:
         """Add a Gaussian process that draws nothing; its own predictions of rows without them will do, unless apart."""
         began = time.monotonic()
         learner = GaussianProcess(rounds=self.effort.few[1] + self.effort.explore[1])
@@ -415,8 +419,8 @@ class Search:
             with crossing:
                 prediction = out_of_fold(learner, replace(task, callback=None, progress=crossing), self.cv)
         seconds = time.monotonic() - began
-        name = _named("Gaussian process", view)
-        self._add(judge(name, [_without_rows(process)], view, prediction, [process.weights], seconds))
+        model = _without_rows(process)
+        self._add(judge(_named(name, view), [model], view, prediction, [process.weights], seconds))
 
     def _add_plain_trees(self, view: View, weights: Floats, progress: Progress) -> None:
         """Add trees that are fitted out of fold and to all rows."""
