@@ -1,6 +1,7 @@
 """Progress: one bar over the whole, which never goes back; and what a fit finds about members of its model."""
 
 import copy
+import dataclasses
 import io
 import logging
 import pickle
@@ -17,7 +18,14 @@ from plr.learners import LEARNERS, MLP, Committee, Density, GaussianProcess, Ref
 from plr.learners.committee import EFFORTS
 from plr.progress import SILENT, Bar, Progress, begin
 
-STAGES = ["density start", "Gaussian process", "boosted trees", "noise and diagnosis"]
+STAGES = [
+    "density start",
+    "scales and columns",
+    "Gaussian process",
+    "networks and boosted trees",
+    "committee",
+    "noise and diagnosis",
+]
 
 
 class Shown:
@@ -70,7 +78,7 @@ def quick(monkeypatch):
 
 
 def module_effort():
-    return type(EFFORTS["low"])(0.5, 0.1, 1, 1, 1)
+    return dataclasses.replace(EFFORTS["low"], explore=(1, 3), few=(1, 3))
 
 
 def check_whole(display):
@@ -276,16 +284,16 @@ def test_members_of_the_committee(data, quick, caplog):
     with caplog.at_level(logging.INFO, logger="plr"):
         model = PartialLabelRegressor(effort="low", random_state=0).fit(X, S)
     report = model.report_
-    assert list(dict.fromkeys(member.stage for member in report)) == [*STAGES[:3], ""]
+    assert list(dict.fromkeys(member.stage for member in report)) == ["density start", "committee", ""]
     assert [member.name for member in report if member.stage == STAGES[0]] == [
         "forest, 5 rows a leaf",
         "forest, 30 rows a leaf",
     ]
-    chains = [member for member in report if member.name.startswith("chain")]
-    assert len(chains) == 2
-    assert sum(member.share for member in chains) == pytest.approx(1.0)
-    both = [member for member in report if member.name == "in the committee"]
-    assert [member.share for member in both] == [model.model_.share, 1.0 - model.model_.share]
+    members = [member for member in report if member.stage == "committee"]
+    assert {"density", "Gaussian process", "network", "boosted trees"} <= {member.name for member in members}
+    assert sum(member.share for member in members) == pytest.approx(1.0)
+    kept = {member.name: member.share for member in members if member.share}
+    assert kept == dict(zip((m.name for m in model.model_.members), model.model_.shares, strict=True))
     assert all(np.isfinite(member.evidence) and member.seconds >= 0 for member in report)
     assert report[-1].name == "Committee"
     messages = [record.getMessage() for record in caplog.records]

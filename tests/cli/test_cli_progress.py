@@ -26,10 +26,10 @@ def folder(tmp_path_factory):
 def test_verbose_tells_of_stages_and_members(run, tmp_path):
     out, err = run("fit", "train.parquet", "--target", "y", "-o", tmp_path / "m.plr", "--effort", "low", "--verbose")
     lines = err.splitlines()
-    stages = ["Reading", "Fitting", "density start", "Gaussian process", "boosted trees", "noise and diagnosis"]
+    stages = ["Reading", "Fitting", "density start", "scales and columns", "Gaussian process", "noise and diagnosis"]
     assert [line for line in lines if line in stages] == stages
     assert sum("evidence" in line for line in lines) >= 5
-    assert any(line.startswith("Gaussian process, chain 1: evidence ") for line in lines)
+    assert any(line.startswith("committee, Gaussian process: evidence ") for line in lines)
     assert not logging.getLogger("plr").handlers
     same, silent = run("fit", "train.parquet", "--target", "y", "-o", tmp_path / "m.plr", "--effort", "low")
     assert "evidence" not in silent

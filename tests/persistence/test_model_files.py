@@ -32,14 +32,15 @@ from sklearn.svm import SVR
 import plr
 from plr import PartialLabelRegressor, load_model, make_candidates, save_model
 from plr.errors import ModelFileError, ParameterError, PlrWarning
-from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Refit
-from plr.learners.starts import STARTS
-from plr.learners.starts import DensityStart as Start
-from plr.losses import LOSSES, Huber, Pointwise
+from plr.folds import make_folds
+from plr.learners import LEARNERS, MLP, Boosting, Committee, Density, GaussianProcess, Refit, Task
+from plr.learners.committee.search import EFFORTS, Search
+from plr.learners.starts import STARTS, DensityStart
+from plr.losses import LOSSES, Huber, Pointwise, Squared
 from plr.persistence import check_savable, read_manifest
 from plr.persistence.models import TRANSIENT, FittedAttributes
 from plr.persistence.schema import KINDS, REGISTRIES, class_of, fields_of, kind_of, matches
-from plr.weighting import WEIGHTINGS, Average, Posterior, Progressive
+from plr.weighting import WEIGHTINGS, Average, Posterior, Progressive, Rule
 from support.model_files import rebuild
 
 ROWS = 70
@@ -107,14 +108,35 @@ def test_every_learner_comes_back(name, tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded)).predict(fresh), model.predict(fresh))
 
 
-def test_a_committee_of_few_rows_comes_back_without_trees(tmp_path):
+def test_members_of_a_committee_come_back(tmp_path):
     X, labels, S = rows(30)
     model = PartialLabelRegressor(effort="low", random_state=0).fit(X, S)
     loaded = restored(model, tmp_path / "model.plr")
-    assert loaded.model_.trees is model.model_.trees is None
+    assert [member.name for member in loaded.model_.members] == [member.name for member in model.model_.members]
     assert_same(model, loaded, X, S, labels)
-    with pytest.raises(ValueError, match="without trees"):
-        dataclasses.replace(model.model_, share=0.5)
+    with pytest.raises(ValueError, match="shares must be positive"):
+        dataclasses.replace(model.model_, shares=-model.model_.shares)
+
+
+def test_members_of_every_kind_come_back(tmp_path):
+    X, _, S = rows(90)
+    model = PartialLabelRegressor(effort="low", random_state=0).fit(X, S)
+    random = np.random.default_rng(0)
+    noisy = make_candidates(X[:, 0] + random.normal(size=90), 1, random_state=0)
+    task = Task(X, noisy, Rule(Posterior(), Squared())).prepared()
+    task = dataclasses.replace(task, density=DensityStart(models="trees").estimate(task, 3))
+    found = Search(task, make_folds(task, 3), EFFORTS["normal"], 3, False, True).run()
+    members = {candidate.member.kind: candidate.member for candidate in found}
+    assert len(members) == 4
+    shares = np.full(4, 0.25)
+    model.model_ = dataclasses.replace(model.model_, members=tuple(members.values()), shares=shares)
+    loaded = restored(model, tmp_path / "model.plr")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    for member in members.values():
+        wrong = (dataclasses.replace(member, columns=np.array([0])),)
+        model.model_ = dataclasses.replace(model.model_, members=wrong, shares=np.ones(1))
+        with pytest.raises(ModelFileError, match="other columns than it is given"):
+            restored(model, tmp_path / "wrong.plr")
 
 
 PARTS = {
@@ -123,7 +145,7 @@ PARTS = {
     "missing truth": {"weighting": Posterior(missing_truth=0.1)},
     "progressive and huber": {"weighting": Progressive(0.5, 10.0), "loss": Huber(0.7)},
     "names": {"weighting": "identification", "loss": "absolute", "start": None},
-    "start": {"start": Start(models="neighbours"), "learner": FAST["boosting"]},
+    "start": {"start": DensityStart(models="neighbours"), "learner": FAST["boosting"]},
     "folds": {"cv": KFold(3, shuffle=True, random_state=1), "learner": Density(models="neighbours")},
     "pairs": {"cv": [(np.arange(35), np.arange(35, 70)), (np.arange(35, 70), np.arange(35))]},
     "random state": {"random_state": np.random.RandomState(4)},
@@ -220,7 +242,7 @@ def test_types_of_others_must_be_trusted_by_name(tmp_path):
 
 def test_answers_for_training_rows_are_kept_or_left_out(tmp_path):
     X, _, S = rows(ROWS)
-    start = Start(models="neighbours")
+    start = DensityStart(models="neighbours")
     model = PartialLabelRegressor(FAST["gaussian_process"], start=start, cv=2, random_state=0).fit(X, S)
     known = model.identify()
     interval = model.predict_interval(X)

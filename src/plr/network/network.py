@@ -300,7 +300,7 @@ def _make_monitor(
     wanted = np.zeros(RULES, dtype=np.bool_)
     if validation is None:
         features = np.empty((0, 0), parameters.dtype)
-        sets = candidates = kernel_sets(CandidateSets(NOTHING, np.zeros(1, np.int64)))
+        sets = candidates = kernel_sets(CandidateSets._of_checked(NOTHING, np.zeros(1, np.int64), None))
         truth, rows, entries = NOTHING, 0, 0
     else:
         features = np.ascontiguousarray(validation.features, dtype=parameters.dtype)

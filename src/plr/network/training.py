@@ -553,7 +553,7 @@ def _compile_stages(dtype: str) -> Stages:
     layout = numba.typeof(Layout(np.zeros(1, np.int64), np.zeros(1, np.int64)))
     formula = numba.typeof(Rule(Average(), Squared()).formula)
     head = numba.typeof(Head(0, 0.0, 1.0))
-    sets = numba.typeof(kernel_sets(CandidateSets(NOTHING, np.zeros(1, np.int64))))
+    sets = numba.typeof(kernel_sets(CandidateSets._of_checked(NOTHING, np.zeros(1, np.int64), None)))
     rows = (formula, floats, sets, floats, floats)
     return Stages(
         forward=pointer(forward, whole(layout, number, number, number, whole)),

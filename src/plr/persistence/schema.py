@@ -371,7 +371,9 @@ def _width_of(model: Any) -> int | None:
         case "refit":
             regressors = [fitted.regressor for fitted in model.models if fitted.columns is None]
             is_lightgbm = [home_of(each) == _LGBM or kind_of(each) == "lightgbm regressor" for each in regressors]
-            require(len(regressors) == len(model.models) and all(is_lightgbm), "the trees of a committee are LightGBM's")
+            require(
+                len(regressors) == len(model.models) and all(is_lightgbm), "the trees of a committee are LightGBM's"
+            )
             widths = {getattr(each, "n_features_in_", 0) for each in regressors}
             return widths.pop() if len(widths) == 1 else None
     return None

@@ -92,12 +92,14 @@ class LabelScale:
     high: float
 
     @classmethod
-    def of(cls, power: Power | None, S: CandidateSets, target: Affine | None = None) -> LabelScale:
-        """Learn the scaling of candidate sets after a transformation."""
+    def of(
+        cls, power: Power | None, S: CandidateSets, weight: Floats | None = None, target: Affine | None = None
+    ) -> LabelScale:
+        """Learn the scaling of candidate sets after a transformation; rows without weight do not count."""
         values = S.values if power is None else power.apply(S.values)
         if target is None:
-            target = learn_target(CandidateSets._of_checked(values, S.offsets, S.prior))
-        scaled = target.apply(values)
+            target = learn_target(CandidateSets._of_checked(values, S.offsets, S.prior), weight)
+        scaled = target.apply(values if weight is None else values[weight[S.row_index] > 0])
         return cls(power, target, float(scaled.min()), float(scaled.max()))
 
     def apply(self, labels: Floats) -> Floats:
@@ -127,12 +129,16 @@ def likely_powers(S: CandidateSets, weight: Floats) -> list[Power]:
 
     Where true labels lie is estimated from all candidates of all rows, false ones taken for uniform over their range.
     """
+    S, weight = S[np.flatnonzero(weight)], weight[weight > 0]
     low, high = float(S.values.min()), float(S.values.max())
-    if not high > low:
+    span = high - low
+    if not span > 0:
         return []
     shares = _marginal_weights(S, weight)
-    centre = float(shares @ S.values)
-    spread = float(np.sqrt(shares @ (S.values - centre) ** 2))
+    # Within their range, so that labels of any unit can be squared.
+    place = (S.values - low) / span
+    centre = float(shares @ place)
+    spread = span * float(np.sqrt(shares @ (place - centre) ** 2))
     units = [spread] if not low > 0 else [spread, low]
     found = []
     for unit in units if spread > 0 else []:
@@ -163,6 +169,7 @@ def _marginal_weights(S: CandidateSets, weight: Floats) -> Floats:
     by_row = weight[S.row_index] / weight.sum()
     for _ in range(_ROUNDS):
         shares = prior * density[place]
-        shares *= by_row / np.add.reduceat(shares, S.offsets[:-1])[S.row_index]
+        total = np.add.reduceat(shares, S.offsets[:-1])[S.row_index]
+        shares *= np.divide(by_row, total, out=np.zeros_like(total), where=total > 0)
         density = np.bincount(place, shares, len(width)) / width
     return shares

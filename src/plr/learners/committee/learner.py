@@ -4,20 +4,20 @@ In order:
 
 1. The density start estimates the density of labels given the features, out of fold. It is the first member.
 2. A coarse Gaussian process is fitted on the scale of the labels, and on up to two powers or logarithms of them where
-   their distribution suggests it. It draws which candidate of each row is true, from what the labels drawn for all other
-   rows predict for it; kernel and noise are learned between sweeps. With many columns it is also fitted to those that a
-   row's candidates depend on, alone or in pairs. What it begins with knows nothing of the fold that it is judged on: for
-   few rows the start is made again without each fold.
+   their distribution suggests it. It draws which candidate of each row is true, from what the labels drawn for all
+   other rows predict for it; kernel and noise are learned between sweeps. With many columns it is also fitted to those
+   that a row's candidates depend on, alone or in pairs. What it begins with knows nothing of the fold that it is judged
+   on: for few rows the start is made again without each fold.
 3. Networks and boosted trees begin where the start does. One that is clearly behind on the first folds goes no further.
-4. The Gaussian process is fitted in full where the best member so far has ended, by the columns that its function
-   depends on; networks and trees begin again where the best of all has ended.
+4. The Gaussian process is fitted in full where the likeliest mixture of all members so far has ended, by the columns
+   that the best function depends on and those that what it leaves depends on; then networks and trees.
 5. Each member predicts the rows of each fold by what was fitted without it, and from first weights that were made
    without it. How likely these rows' candidate sets are around the predictions gives the members' shares
    (`choose_shares`), and the committee's held-out predictions are what intervals are calibrated on.
 
-Where labels are not drawn (plain labels, other weightings) the members are the Gaussian process on each scale and boosted
-trees, judged out of fold. Below 50 rows there are neither trees nor networks: from 5 to 60 rows, on splits 80 to 82 and
-three made-up functions, no share of trees changed the mean R² by more than chance would.
+Where labels are not drawn (plain labels, other weightings) the members are the Gaussian process on each scale and
+boosted trees, judged out of fold. Below 50 rows there are neither trees nor networks: from 5 to 60 rows, on splits 80
+to 82 and three made-up functions, no share of trees changed the mean R² by more than chance would.
 
 What was tried instead, what each part adds and what did not work is in ``results/identification``.
 
@@ -200,7 +200,9 @@ class Committee(Learner):
         members = tuple(found.member for found in kept)
         held_out = np.asarray(sum(share * found.held_out for share, found in zip(shares, kept, strict=True)))
         prepared, leader = task.preprocess(), kept[int(shares.argmax())]
-        parts = column_parts(lambda rows: _mix(members, shares, rows), prepared.features, task.seed)
+        # In a unit in which predictions can be squared.
+        unit = float(search.views[0].scale.target.scale)
+        parts = column_parts(lambda rows: _mix(members, shares, rows) / unit, prepared.features[search.rows], task.seed)
         parts = prepared.encoding.sum_by_column(parts)
         report = leader.member.models[0].report
         if report.noise_scale.size:
@@ -241,7 +243,7 @@ class Committee(Learner):
         assert isinstance(model, FittedCommittee)
         if not model.few:
             return ""
-        return f"with fewer than {self.fewest_rows} rows the committee has neither trees nor networks."
+        return f"with fewer than {self.fewest_rows} rows the committee has neither boosted trees nor networks."
 
 
 def _mix(members: tuple[Member, ...], shares: Floats, rows: Floats) -> Floats:

@@ -37,6 +37,8 @@ _OUT_OF_REACH = 0.01
 _LEAST_VARIANCE = 1e-12
 # Rounds of learning the shares of a mixture, and how many rows the even shares of the best of each kind count as.
 _STACKING, _ROWS_OF_EVEN = 300, 10.0
+# A member whose rows are less likely by this, as they are where its error is twice as large, has failed.
+_FAR_BEHIND = 0.35
 # How many rows the shares by likelihood count as, where shares are learned from expected labels.
 _ROWS_OF_PRIOR = 5.0
 # A smaller share is not worth the time that a member takes to predict.
@@ -128,10 +130,11 @@ class View:
 def make_view(task: Task, power: Power | None, rule: Rule) -> View:
     """Return the view of all columns, encoded, with labels transformed and scaled."""
     prepared, S = task.preprocess(), task.S
-    scale = LabelScale.of(power, S, prepared.robust[0] if power is None else None)
+    scale = LabelScale.of(power, S, task.sample_weight, prepared.robust[0] if power is None else None)
     sets = CandidateSets._of_checked(scale.apply(S.values), S.offsets, S.prior)
     density, log_q = task.false_labels, task.log_q
-    span = float(S.values.max() - S.values.min())
+    counted = S.values if task.sample_weight is None else S.values[task.sample_weight[S.row_index] > 0]
+    span = float(counted.max() - counted.min())
     level = -np.log(span) if span > 0 else 0.0
     slope: Any = np.log(float(scale.target.scale))
     if power is not None:
@@ -257,10 +260,12 @@ def choose_shares(candidates: Sequence[Candidate], weight: Floats) -> Floats:
     if len(candidates) == 1:
         return by_likelihood
     S = candidates[0].view.task.S
-    values = candidates[0].view.scale.undo(S.values)
-    labels = row_sums(mix_probabilities(candidates, by_likelihood) * values, S)
+    scale = candidates[0].view.scale
+    labels = row_sums(mix_probabilities(candidates, by_likelihood) * scale.undo(S.values), S)
+    # In a unit in which labels can be squared.
+    unit = float(scale.target.scale)
     centre = float(np.average(labels, weights=weight))
-    spread = float(np.sqrt(np.average((labels - centre) ** 2, weights=weight)))
+    spread = unit * float(np.sqrt(np.average(((labels - centre) / unit) ** 2, weights=weight)))
     if not spread > 0:
         return by_likelihood
     away = np.column_stack([(found.held_out - labels) / spread for found in candidates])
@@ -277,17 +282,17 @@ def choose_shares(candidates: Sequence[Candidate], weight: Floats) -> Floats:
 def stack(candidates: Sequence[Candidate], weight: Floats) -> Floats:
     """Return the shares of the mixture that makes rows likeliest.
 
-    Stacking of predictive distributions (Yao and others, 2018), by expectation-maximisation. A few rows more are counted
-    for the best of each kind: models of different kinds err differently, and where candidates tell little, their mean
-    is better than a choice between them.
+    Stacking of predictive distributions (Yao and others, 2018), by expectation-maximisation. A few rows more are
+    counted for the best of each kind that is not far behind: models of different kinds err differently, and where
+    candidates tell little, their mean is better than a choice between them.
     """
     rows = np.column_stack([found.likelihoods for found in candidates])
     by_row = weight / weight.sum()
+    evidence = by_row @ rows
     best: dict[str, int] = {}
-    for number, found in enumerate(candidates):
-        kind = found.member.kind
-        if kind not in best or by_row @ rows[:, number] > by_row @ rows[:, best[kind]]:
-            best[kind] = number
+    for number in np.argsort(evidence):
+        if evidence[number] > evidence.max() - _FAR_BEHIND:
+            best[candidates[number].member.kind] = int(number)
     best.pop(FittedDensity.__name__, None)
     prior = np.zeros(len(candidates))
     prior[list(best.values())] = _ROWS_OF_EVEN / np.count_nonzero(weight) / max(len(best), 1)

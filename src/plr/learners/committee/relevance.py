@@ -19,8 +19,8 @@ Rows = NDArray[np.int64]
 # Candidates are summed up in so many polynomials of their place in the range; one column is cut into bins, and each of
 # a pair.
 _MOMENTS, _BINS, _PAIR_BINS = 4, 8, 6
-# Columns whose dependence is so many standard deviations above chance are of interest, alone or in pairs; the thresholds
-# grow with how many are looked at.
+# Columns whose dependence is so many standard deviations above chance are of interest, alone or in pairs; the
+# thresholds grow with how many are looked at.
 _ALONE, _IN_PAIRS = 3.0, 3.5
 _MOST = 12
 # Beyond so many columns, pairs are looked at among those of highest dependence alone.

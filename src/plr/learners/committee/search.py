@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from plr.contracts import Fitted, Report, Task
+from plr.contracts import Fitted, Learner, Report, Task
 from plr.densities import FEW_ROWS
 from plr.densities.forest import Forest
 from plr.densities.mixture import Estimate, estimate
@@ -27,7 +27,7 @@ from plr.learners.refit.fits import trusted
 from plr.learners.refit.learner import FittedRefit, Refit
 from plr.preprocessing.label_scale import likely_powers
 from plr.preprocessing.scaling import Affine
-from plr.progress import Progress
+from plr.progress import SILENT, Progress
 from plr.weighting.rule import Rule, row_sums
 
 __all__ = ["EFFORTS", "Effort", "Search", "boosted_trees"]
@@ -198,7 +198,7 @@ class Search:
         view = max(self.candidates[-len(self.views) :], key=self._evidence).view
         if view.scale.power is not None and density is not None:
             began = time.monotonic()
-            found = estimate(replace(view.task, start=None), self.cv, density.models)
+            found = estimate(replace(view.task, start=None, progress=SILENT), self.cv, density.models)
             begun = Beginning(found.weights, begun.of_folds)
             self._add_density(view, found, begun, time.monotonic() - began)
         self._screen(view, pieces[-1])
@@ -242,11 +242,12 @@ class Search:
         if columns < _MANY_COLUMNS:
             return None
         taken = np.arange(columns) if own is None else own
-        kept = taken[relevant_columns(best.member.predict_part, best.view.task.X, self.task.seed)]
+        kept = taken[relevant_columns(best.member.predict_part, best.view.task.X[self.rows], self.task.seed)]
         S = best.view.task.S
         left = row_sums(best.weights[-1] * S.values, S) - best.view.scale.apply(best.held_out)
         # By ranks: a few rows with the wrong label must not decide.
-        kept = np.union1d(kept, screen_columns(self.views[0].task.X, rankdata(left)[:, None], self.weight))
+        left[self.rows] = rankdata(left[self.rows])
+        kept = np.union1d(kept, screen_columns(self.views[0].task.X, left[:, None], self.weight))
         return kept if 0 < len(kept) <= _WORTH_LEAVING_OUT * columns else None
 
     def _whole(self, view: View) -> View:
@@ -258,7 +259,7 @@ class Search:
 
         What is not given comes from a small forest.
         """
-        task, many = replace(view.task, start=None, density=None), len(self.task.S) >= FEW_ROWS
+        task, many = replace(view.task, start=None, density=None, progress=SILENT), len(self.task.S) >= FEW_ROWS
         models = [Forest(rows_per_leaf=30 if many else 10, trees=_EXPLORED_TREES, most_rows=_EXPLORED_ROWS)]
         whole = estimate(task, self.cv, models).weights if start is None else start
         if many or (start is not None and self.task.density is None):
@@ -402,7 +403,7 @@ class Search:
         task = view.task
         if start is not None:
             task = replace(task, S=trusted(task.S, start, _TRUST), start=start)
-        return replace(take_rows(task, rows), seed=seed % 2**31, n_jobs=1, callback=None)
+        return replace(take_rows(task, rows), seed=seed % 2**31, n_jobs=1, callback=None, progress=SILENT)
 
     def _add_smoother(self, name: str, view: View, apart: bool, progress: Progress) -> None:
         """Add a Gaussian process that draws nothing; its own predictions of rows without them will do, unless apart."""
@@ -417,7 +418,7 @@ class Search:
         if prediction is None or apart or drawn_from:
             # With few rows a row's candidates have much say in which candidates of others are believed.
             with crossing:
-                prediction = out_of_fold(learner, replace(task, callback=None, progress=crossing), self.cv)
+                prediction = self._cross_fit(learner, task, process, crossing)
         seconds = time.monotonic() - began
         model = _without_rows(process)
         self._add(judge(_named(name, view), [model], view, prediction, [process.weights], seconds))
@@ -442,10 +443,15 @@ class Search:
         if prediction is None:
             # On plain labels weights do not move, and trees out of fold are fitted once that is known.
             with crossing:
-                told = replace(task, callback=None, progress=crossing)
-                prediction = out_of_fold(learner.set_params(last_fits=1), told, self.cv)
+                prediction = self._cross_fit(learner.set_params(last_fits=1), task, trees, crossing)
         models, seconds = [replace(trees, out_of_fold=None)], time.monotonic() - began
         self._add(judge(_named("boosted trees", view), models, view, prediction, None, seconds, [prediction]))
+
+    def _cross_fit(self, learner: Learner, task: Task, fitted: Fitted, progress: Progress) -> Floats:
+        """Predict the rows out of fold; a lone group as it is, since there is nothing else to learn from."""
+        if not self.folds:
+            return fitted.predict(task.X)
+        return out_of_fold(learner, replace(task, callback=None, progress=progress), self.cv)
 
     def _add(self, found: Candidate) -> Candidate:
         self.candidates.append(found)
