@@ -166,7 +166,14 @@ class Plan:
 
 PLANS: dict[str, Plan] = {
     "same-network": Plan(("supervised", "progressive", "posterior+start")),
-    "out-of-the-box": Plan(("default", "default-supervised", "default-progressive")),
+    "out-of-the-box": Plan(("default", "default-supervised")),
+    "members": Plan(
+        ("default", "default-supervised", "density", "gaussian-process", "trees-density", "network-density"),
+        datasets=(*MAIN, *HELD_BACK, *FINAL),
+        sizes=(4, 16),
+        set_sizes=("fixed",),
+        trials=3,
+    ),
     "oracle": Plan(("default", "default-progressive", "default-supervised", "oracle")),
     "mechanisms": Plan(
         ("default", "default-progressive"),
@@ -188,6 +195,7 @@ PLANS: dict[str, Plan] = {
             "default",
             "default-supervised",
             "default-no-start",
+            "gaussian-process",
             "trees-density",
             "posterior+start",
             "posterior",

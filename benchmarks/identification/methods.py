@@ -225,13 +225,11 @@ _DRAWN: dict[tuple[bytes, int], Floats] = {}
 
 
 def _start_weights(X: NDArray[np.float32], S: CandidateSets, seed: int) -> Floats:
-    """Return the sampled start's weights: those drawn in the default's fit to the problem, which may be known already.
-
-    They are made once for all settings and networks, since they do not depend on either.
-    """
+    """Return the sampled start's weights, once for all settings and networks, since they do not depend on either."""
     key = _key(X, S), seed
     if key not in _DRAWN:
-        _DRAWN[key] = make_default(seed).fit(X, S).model_.process.weights
+        _DRAWN.clear()
+        _DRAWN[key] = make_default(seed, learner="gaussian_process").fit(X, S).model_.weights
     return _DRAWN[key]
 
 
@@ -275,11 +273,8 @@ def run_default(
     details: dict[str, Any] = {"fit_seconds": round(time.perf_counter() - begun, 3)}
     details |= {"learner": _describe(model.learner_), "weighting": _describe(model.weighting_)}
     details["noise_scale"] = float(model.noise_scale_)
-    if hasattr(model.model_, "process"):
+    if hasattr(model.model_, "members"):
         details |= _members(model, X_test)
-        if model.weighting_.learns_scale:
-            _DRAWN.clear()
-            _DRAWN[_key(X, S), seed] = model.model_.process.weights
     return Outcome(model.predict(X_test), model.identify().probabilities, None, details)
 
 
@@ -295,11 +290,15 @@ def run_trees(
 
 
 def _members(model: PartialLabelRegressor, X_test: NDArray[np.float32]) -> dict[str, Any]:
-    """Return what each member of the committee predicts by itself."""
+    """Return what the members of the committee predict by themselves, each kind by its shares, and what these are."""
     fitted = model.model_
     rows = fitted.encoding.apply(np.asarray(X_test, dtype=np.float64))
-    smooth, stepped = fitted.process.predict_encoded(rows), fitted.process.target.undo(fitted.trees.predict(rows))
-    return {"process": smooth, "trees": stepped, "share": fitted.share}
+    shares: dict[str, float] = {}
+    predicted: dict[str, Any] = {}
+    for member, share in zip(fitted.members, fitted.shares, strict=True):
+        shares[member.kind] = shares.get(member.kind, 0.0) + float(share)
+        predicted[member.kind] = predicted.get(member.kind, 0.0) + float(share) * member.predict(rows)
+    return {"shares": shares} | {kind: found / shares[kind] for kind, found in predicted.items()}
 
 
 def run_default_supervised(
@@ -365,6 +364,9 @@ METHODS: dict[str, Method] = {
     "default": Method(run_default),
     "default-no-start": Method(run_default, {"start": None}),
     "trees-density": Method(run_trees),
+    "density": Method(run_default, {"learner": "density"}),
+    "gaussian-process": Method(run_default, {"learner": "gaussian_process"}),
+    "network-density": Method(run_default, {"learner": "mlp", "start": "density"}),
     "default-supervised": Method(run_default_supervised, told=True, candidates=False),
     "default-progressive": Method(run_default, {"weighting": "progressive"}),
     "oracle": Method(run_oracle, told=True),

@@ -31,8 +31,7 @@ _MSE = "Mean test MSE ± standard deviation over trials."
 # What the default consists of, where its errors are, and in words.
 _PARTS = (
     ("default", "default", "the default"),
-    ("process", "default", "its Gaussian process alone"),
-    ("trees", "default", "its trees alone"),
+    ("gaussian-process", "gaussian-process", "a Gaussian process alone"),
     ("default-no-start", "default-no-start", "without the density start"),
     ("trees-density", "trees-density", "trees from the density start, no Gaussian process"),
     ("default-supervised", "default-supervised", "true labels"),
@@ -351,9 +350,7 @@ def ablation(results: Results, plan: Plan) -> Sheet:
     for cell in places:
         whole = results.errors("default", cell, plan.trials)
         for name, method, _ in _PARTS:
-            lines = results.lines(method, cell, plan.trials)
-            inside = name in ("process", "trees")
-            errors = {t: line["details"][name] if inside else line["test_mse"] for t, line in lines.items()}
+            errors = results.errors(method, cell, plan.trials)
             ratios[name].append(compare(errors, whole).ratio)
             shown[name].append(plus_minus(*mean_std(errors)))
             sheet.rows.append([cell.dataset, cell.false_labels, cell.set_size, name, *mean_std(errors), len(errors)])
