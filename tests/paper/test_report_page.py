@@ -2,15 +2,13 @@
 
 import dataclasses
 import re
-import sqlite3
-from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
 
 from plr.atomic_file import write_files
 from plr.errors import ParameterError, StoreError
-from plr.paper import PRESETS, Store
+from plr.paper import PRESETS, Store, expand
 from plr.paper.agreement import read_notes
 from plr.paper.protocol import DataFile
 from plr.paper.report import gather, render_report, write_report
@@ -125,11 +123,15 @@ def test_observations_are_judged_from_enough_trials(tmp_path, trials, judged):
     page = page_without_pictures(store)
     assert ('<section id="observations">' in page) == ("of the paper's observations hold" in page) == judged
     assert ("judged from 5 trials of every cell on; here there are 4." in page) != judged
-    # One cell that is not done is enough.
-    with closing(sqlite3.connect(store / "results.sqlite")) as connection, connection:
-        connection.execute("UPDATE cells SET state = 'waiting' WHERE rowid = 1")
-    with Store.open(store) as opened:
-        assert gather(opened).chosen.observations == []
+
+
+def test_one_cell_that_is_not_done_is_enough_to_judge_nothing(tmp_path):
+    protocol = dataclasses.replace(
+        SMALL, datasets=("concrete",), models=("mlp",), trials=5, beta2s=(10.0,), figure_fractions=()
+    )
+    last = expand(protocol)[-1]
+    with Store.open(fill(tmp_path / "store", protocol, published_error, skip={last})) as store:
+        assert gather(store).chosen.observations == []
 
 
 def test_the_default_stands_beside_the_methods_of_every_model(tmp_path):
