@@ -27,7 +27,5 @@ def fit_default(
         warnings.simplefilter("ignore", PlrWarning)
         model.fit(problem.train.X, problem.train.S, callback=lambda *_: check())
     evidence = -model.score(problem.validation.X, problem.validation.S)
-    truth, test = (
-        float(np.mean((model.predict(part.X) - part.y) ** 2)) for part in (problem.validation, problem.test)
-    )
+    truth, test = (float(np.mean((model.predict(part.X) - part.y) ** 2)) for part in (problem.validation, problem.test))
     return [Fit(dump(setting), rule, model.n_iter_, None, evidence, truth, test) for rule in EPOCH_RULES]

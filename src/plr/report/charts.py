@@ -12,14 +12,14 @@ __all__ = ["SHARE_TICKS", "Chart", "Drawing", "shown", "text_width", "ticks"]
 
 Tick = tuple[float, str]
 
-# The width of a character of a chart's text on a phone, where texts are largest; digits are as wide as each other.
-_CHARACTER = 9.6
 _WIDTH = 480
+# The width of a digit of a chart's text on a phone, where texts are largest, and of what is not as wide.
+_DIGIT, _WIDER = 10.2, {"%": 1.5, ",": 0.5, ".": 0.5, " ": 0.5}
 
 
 def text_width(words: str) -> float:
     """Return how much room a text takes in a chart, at most."""
-    return _CHARACTER * len(words)
+    return _DIGIT * sum(_WIDER.get(character, 1.0) for character in words)
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -162,10 +162,11 @@ class Chart(Drawing):
 
 
 def _fitting_ticks(low: float, high: float, room: float) -> list[Tick]:
-    """Return ticks whose labels leave room between each other."""
-    for most in (6, 5, 4, 3):
+    """Return ticks whose labels do not touch each other."""
+    for most in (6, 5, 4, 3, 2):
         found = [(value, shown(value)) for value in ticks(low, high, most)]
-        if sum(text_width(words) + 12 for _, words in found) <= room:
+        widest = max(text_width(words) for _, words in found) + 12
+        if len(found) < 2 or (found[1][0] / 2 - found[0][0] / 2) / (high / 2 - low / 2) * room >= widest:
             break
     return found
 

@@ -266,7 +266,13 @@ def coverage_chart(calibration: Calibration, measured: Sequence[Mapping[str, Any
             if coverage in found:
                 share = found[coverage]["coverage"]
                 _draw_errors(chart, high - low, share, found[coverage]["coverage_error"])
-                chart.dot(high - low, share, 4, "dot likely", f"{share:.1%} of the true values where {coverage:.0%} were asked for")
+                chart.dot(
+                    high - low,
+                    share,
+                    4,
+                    "dot likely",
+                    f"{share:.1%} of the true values where {coverage:.0%} were asked for",
+                )
     return chart
 
 

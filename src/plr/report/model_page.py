@@ -188,7 +188,10 @@ def training_rows(
         columns=columns,
         naming=naming,
     )
-    page: dict[str, Any] = {"training": rows.to_dict(), "importance": None if importance is None else asdict(importance)}
+    page: dict[str, Any] = {
+        "training": rows.to_dict(),
+        "importance": None if importance is None else asdict(importance),
+    }
     if model.diagnosis_ is not None:
         page["check"] = _in_words(measured(model.diagnosis_, X, S))
     if found is not None and rows.several.any():

@@ -37,9 +37,9 @@ def rows_data(rows: Rows, calibration: Calibration | None, slots: tuple[str, ...
         "given": rows.given.tolist(),
         "values": _short(rows.values, 9),
         "shares": [round(share, 3) for share in rows.probabilities.tolist()],
-        "prediction": _short(rows.prediction, 6),
-        "lower": None if intervals is None else _short(intervals.ends[:, 0], 6),
-        "upper": None if intervals is None else _short(intervals.ends[:, 1], 6),
+        "prediction": _short(rows.prediction, 9),
+        "lower": None if intervals is None else _short(intervals.ends[:, 0], 9),
+        "upper": None if intervals is None else _short(intervals.ends[:, 1], 9),
         "pieces": {
             place: _short(pieces.ravel(), 6)
             for place, pieces in enumerate([] if intervals is None else intervals.pieces)

@@ -224,7 +224,11 @@ def gather(
     for row in rows:
         by_epoch.setdefault(row["rule"], []).append(row)
     agreements, views = [], []
-    finished = Counter((cell["dataset"], cell["model"], cell["method"], cell["false_labels"], cell["fraction"]) for cell in cells if cell["state"] == "done")
+    finished = Counter(
+        (cell["dataset"], cell["model"], cell["method"], cell["false_labels"], cell["fraction"])
+        for cell in cells
+        if cell["state"] == "done"
+    )
     fewest = min(finished.values(), default=0)
     for way in ("trial", "cell"):
         for rule in DISTINCT_SELECTIONS:

@@ -27,7 +27,7 @@ const csv = {
   for (const part of document.querySelectorAll("[data-csv]")) {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = "Download CSV";
+    button.textContent = `Download ${part.dataset.csv}`;
     button.addEventListener("click", () => {
       const tables = [...part.querySelectorAll("table")];
       const lines = tables.flatMap((table) => [...table.tBodies].flatMap((body) => [...body.rows]));
