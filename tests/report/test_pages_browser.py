@@ -141,13 +141,15 @@ def test_texts_of_pictures_are_not_cut(visit, request, which, size):
     found = page.evaluate(
         """() => [...document.querySelectorAll("svg.chart")].filter((chart) => chart.checkVisibility()).map((chart) => {
           const frame = chart.getBoundingClientRect();
-          const boxes = [...chart.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+          const boxes = [...chart.querySelectorAll("text")].map((text) =>
+            [text.textContent, text.getBoundingClientRect()]);
           const cut = boxes.filter(([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1
             || box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
           const over = boxes.flatMap(([words, one], place) => boxes.slice(place + 1).filter(([, other]) =>
             one.left < other.right - 1 && other.left < one.right - 1 && one.top < other.bottom - 4
             && other.top < one.bottom - 4).map(([others]) => `${words} over ${others}`));
-          return { texts: boxes.length, small: boxes.some(([, box]) => box.height < 10), cut: cut.map(([words]) => words), over };
+          const small = boxes.some(([, box]) => box.height < 10);
+          return { texts: boxes.length, small, cut: cut.map(([words]) => words), over };
         })"""
     )
     assert found
@@ -286,74 +288,81 @@ def test_figures_are_exported(visit, content):
     assert [int(line["candidates"]) for line in found] == [part["candidates"] for part in expected]
 
 
-def tab_to(page, wanted, most=60):
-    """Press Tab until an element with that id or text has the focus."""
+def tab_to(page, selector, most=60):
+    """Press Tab until such an element has the focus, and see that it shows that."""
     for _ in range(most):
         page.keyboard.press("Tab")
-        reached = page.evaluate("[document.activeElement.id, document.activeElement.textContent.trim()]")
-        if wanted in reached:
+        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
             return
-    pytest.fail(f"Tab does not reach {wanted!r} within {most} steps")
+    pytest.fail(f"Tab does not reach {selector} within {most} steps")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
 def test_a_walk_by_keyboard_alone(visit, wide, size, scheme, tmp_path):
-    """From the verdict to a row, its columns, a file and an answer; pictures of it are kept in pytest's folder."""
-    page = visit(wide, viewport=size, color_scheme=scheme)
+    """From the verdict to an answer, a row, its columns, a file and all features; pytest's folder keeps pictures."""
+    page = visit(wide, viewport=size, color_scheme=scheme, reduced_motion="reduce")
     assert page.locator("#summary .verdict").inner_text().startswith("Fine: a model can learn from this data.")
     page.screenshot(path=tmp_path / "top.png")
-    tab_to(page, "Skip to the rows")
+    tab_to(page, ".figures summary")
     page.keyboard.press("Enter")
-    tab_to(page, "rows-search", 1)
-    page.keyboard.type("AB-00077")
-    wait_until(page, "Rows 1 to 1 of 1 found, 120 in all.")
-    tab_to(page, "rows-more", 2)
-    page.keyboard.press("Space")
-    assert page.locator("#rows-table thead th:visible").count() == 13
-    tab_to(page, "rows-download", 1)
-    with page.expect_download() as waiting:
-        page.keyboard.press("Enter")
-    assert "AB-00077" in Path(waiting.value.path()).read_text(encoding="utf-8")
-    tab_to(page, "Row", 2)
-    page.keyboard.press("Enter")
-    assert head(page, "Row").get_attribute("aria-sort") == "ascending"
-    page.screenshot(path=tmp_path / "rows.png")
-    page.keyboard.press("Control+Home")
-    page.locator("#rows-search").fill("")
-    page.locator("body").press("Home")
-    page.locator("#review-choices button").first.focus()
+    figures = page.locator("#calibration .figures").first
+    frame, box = (part.bounding_box() for part in (figures, figures.locator(".scroll")))
+    assert box["width"] <= frame["width"]
+    page.screenshot(path=tmp_path / "calibration.png")
+    tab_to(page, "#review-choices button")
     page.keyboard.press("1")
     assert page.locator("#review-count").inner_text() == "1 of 50 answered."
     page.screenshot(path=tmp_path / "review.png")
-    tab_to(page, "The other 10 of 30 columns")
+    tab_to(page, "#rows-search")
+    page.keyboard.type("AB-00077")
+    wait_until(page, "Rows 1 to 1 of 1 found, 120 in all.")
+    tab_to(page, "#rows-more", 2)
+    page.keyboard.press("Space")
+    assert page.locator("#rows-table thead th:visible").count() == 13
+    tab_to(page, "#rows-download", 1)
+    with page.expect_download() as waiting:
+        page.keyboard.press("Enter")
+    assert "AB-00077" in Path(waiting.value.path()).read_text(encoding="utf-8")
+    tab_to(page, ".scroll", 1)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(500)
+    assert page.locator("#rows .scroll").evaluate("(box) => box.scrollLeft") > 0
+    tab_to(page, "[data-sort=number]", 1)
+    page.keyboard.press("Enter")
+    assert head(page, "Row").get_attribute("aria-sort") == "ascending"
+    page.screenshot(path=tmp_path / "rows.png")
+    tab_to(page, "#importance summary")
     page.keyboard.press("Enter")
     assert page.locator("#importance details table").is_visible()
     page.screenshot(path=tmp_path / "importance.png")
+    # Whatever was opened, the page is no wider than the screen.
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
 def test_a_walk_through_the_benchmark_by_keyboard_alone(visit, benchmark, size, scheme, tmp_path):
-    page = visit(benchmark, viewport=size, color_scheme=scheme)
-    tab_to(page, "Skip to the results", 1)
-    page.keyboard.press("Enter")
-    assert page.evaluate("location.hash") == "#results"
-    tab_to(page, "CSV", 1)
-    file = page.evaluate("document.activeElement.href")
-    assert file.endswith("/table2.csv")
-    assert Path(file.removeprefix("file://")).read_text(encoding="utf-8").startswith("dataset,model,method")
-    page.screenshot(path=tmp_path / "results.png")
-    page.evaluate("scrollTo(0, 0)")
-    page.locator("nav a").first.focus()
-    tab_to(page, "rule")
+    page = visit(benchmark, viewport=size, color_scheme=scheme, reduced_motion="reduce")
+    tab_to(page, "#rule")
     page.keyboard.press("ArrowDown")
     assert page.locator("#rule").input_value() != "last+truth"
     chart = page.locator("#ranks svg.chart:visible")
     assert chart.count() == 1
     assert "critical difference" in chart.text_content()
     assert "Default" in chart.text_content()
+    tab_to(page, "a[href='ranks.csv']")
     page.screenshot(path=tmp_path / "ranks.png")
+    page.keyboard.press("Control+Home")
+    page.reload()
+    tab_to(page, ".skip", 1)
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#results"
+    tab_to(page, "a[href='table2.csv']", 1)
+    file = page.evaluate("document.activeElement.href")
+    assert Path(file.removeprefix("file://")).read_text(encoding="utf-8").startswith("dataset,model,method")
+    page.screenshot(path=tmp_path / "results.png")
 
 
 def test_searching_and_choosing(visit):

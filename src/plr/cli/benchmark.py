@@ -39,7 +39,8 @@ def benchmark_command(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Methods, comma-separated: the paper's, Posterior, Default (what plr fit does unless told otherwise), or WEIGHTING:LOSS."
+            help="Methods, comma-separated: the paper's, Posterior, Default (as plr fit unless told otherwise), or "
+            "WEIGHTING:LOSS."
         ),
     ] = None,
     models: Annotated[str | None, typer.Option(help="Models, comma-separated: mlp, mlp-relu, linear.")] = None,

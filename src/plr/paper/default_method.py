@@ -18,7 +18,7 @@ __all__ = ["fit_default"]
 
 
 def fit_default(
-    problem: BenchmarkProblem, setting: Setting, protocol: Protocol, seed: int, check: Callable[[], None]
+    problem: BenchmarkProblem, setting: Setting, _protocol: Protocol, seed: int, check: Callable[[], None]
 ) -> list[Fit]:
     """Fit the default to the training sets, with one core; there are no epochs or settings to choose."""
     model = PartialLabelRegressor(random_state=seed % 2**31, n_jobs=1)

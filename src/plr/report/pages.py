@@ -35,8 +35,8 @@ def render_page(
     style : str
         More rules, beside those of the files.
     filters : mapping of str to callable, optional
-        More filters for the templates; ``number``, ``exact``, ``decimals``, ``thousands``, ``percent`` and ``breakable``
-        are always there.
+        More filters for the templates, beside those that are always there: ``number``, ``exact``, ``decimals``,
+        ``thousands``, ``percent`` and ``breakable``.
     **values
         What the templates show.
     """

@@ -44,9 +44,9 @@ def rank_chart(ranking: Ranking) -> Drawing:
         x, anchor = (place(rank) + 10, "start") if beside else (place(rank) - 10, "end")
         drawing.add("text", text=f"{rank:.2f}", x=x, y=at + 5, text_anchor=anchor)
     for line, (first, last) in enumerate(ranking.groups):
-        at = bottom + 30 + _GROUP * line
+        below = bottom + 30 + _GROUP * line
         words = f"Cannot be told apart: {', '.join(ranking.methods[first : last + 1])}"
-        ends = f"M{place(ranking.ranks[first]):g} {at}H{place(ranking.ranks[last]):g}"
+        ends = f"M{place(ranking.ranks[first]):g} {below}H{place(ranking.ranks[last]):g}"
         drawing.add("path", words, d=ends, class_="group")
     drawing.add("text", text="mean rank", x=(left + right) / 2, y=height - 8, text_anchor="middle", class_="label")
     return drawing
