@@ -31,9 +31,9 @@ def rank_chart(ranking: Ranking) -> Drawing:
         begin, end = place(1.0), place(min(1.0 + critical, float(many)))
         drawing.add("path", d=f"M{begin:g} 26H{end:g}M{begin:g} 21v10M{end:g} 21v10", class_="bracket")
         drawing.add("text", text=f"critical difference {critical:.2f}", x=right, y=14, text_anchor="end")
-    for rank in range(1, many + 1):
-        drawing.add("path", d=f"M{place(rank):g} {top - 6}V{bottom}", class_="grid")
-        drawing.add("text", text=str(rank), x=place(rank), y=bottom + 18, text_anchor="middle")
+    for tick in range(1, many + 1):
+        drawing.add("path", d=f"M{place(tick):g} {top - 6}V{bottom}", class_="grid")
+        drawing.add("text", text=str(tick), x=place(tick), y=bottom + 18, text_anchor="middle")
     drawing.add("path", d=f"M{left} {bottom}H{right}", class_="axis")
     for line, (method, rank) in enumerate(zip(ranking.methods, ranking.ranks, strict=True)):
         at = top + _LINE * line + _LINE / 2
