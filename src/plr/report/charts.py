@@ -152,8 +152,8 @@ class Chart(Drawing):
     def text_beside(self, x: float, y: float, words: str) -> None:
         """Write below a point and to its right; where there is no room, to its left and above it."""
         px, py = self.place(x, y)
-        if px + text_width(words) <= self.width:
-            self._write(words, px, py + 20, "start")
+        if px + 6 + text_width(words) <= self.width:
+            self._write(words, px + 6, py + 20, "start")
         else:
             self._write(words, px - 8, py - 6, "end")
 
