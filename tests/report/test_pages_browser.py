@@ -218,10 +218,12 @@ def test_candidates_are_there_as_text(visit, content):
         assert all(f"{exact(rows.values[place])} (" in cells[row] for place in places)
 
 
-def test_the_script_writes_what_the_page_came_with(visit, wide):
+@pytest.mark.parametrize("which", ["address", "wide"])
+def test_the_script_writes_what_the_page_came_with(visit, request, which):
     script = """() => [...document.querySelectorAll("#rows-table tbody tr")].map((row) =>
       [...row.querySelectorAll("td:not(.drawn)")].map((cell) => cell.textContent.trim().replace(/\\s+/g, " ")))"""
-    came, drawn = (visit(wide, java_script_enabled=scripted).evaluate(script) for scripted in (False, True))
+    address = request.getfixturevalue(which)
+    came, drawn = (visit(address, java_script_enabled=scripted).evaluate(script) for scripted in (False, True))
     assert len(came) == 25
     assert came == drawn
 
