@@ -75,8 +75,11 @@ def test_verdict_is_that_of_check_and_all_columns_are_kept(run, tmp_path):
     # The most important first, of which the page shows three until it is asked for more.
     assert {*list(rows.columns)[:2]} == {"feature 0", "feature 5"}
     assert "Show 3 more columns" in page
-    # The table for those who check rows has these three alone.
-    assert list(read_review(read_manifest(tmp_path / "m.plr")).columns) == list(rows.columns)[:3]
+    # So does the row to check; the table to fill in has these three alone.
+    assert list(read_review(read_manifest(tmp_path / "m.plr")).columns) == list(rows.columns)
+    assert "<summary>3 more columns</summary>" in page
+    lines = run("review", tmp_path / "m.plr")[0].splitlines()
+    assert lines[0].replace('"', "").split(",")[:5] == ["row", *list(rows.columns)[:3], "candidates"]
 
 
 def test_page_of_new_rows_with_their_truth(run, model, tmp_path):

@@ -71,8 +71,11 @@ def wide(content, tmp_path_factory):
     columns |= {name: [str(number) for number in rows.number] for name in names}
     many = tuple(f"{name}_{place}" for place in range(6) for name in names)
     large = {name: 1e6 * getattr(rows, name) for name in ("values", "prediction", "truth")}
+    review = content.review
+    about = {name: [f"{name} of {row}" for row in review.row] for name in ("first", *names)}
     page = dataclasses.replace(
         content,
+        review=dataclasses.replace(review, columns=about),
         name="a-model-with-a-very-long-name-of-its-own.plr",
         rows=dataclasses.replace(rows, **large, columns=columns, naming=1),
         importance=Importance(many, tuple(1e6 / (1 + place) for place in range(len(many))), 100),
@@ -313,8 +316,13 @@ def test_a_walk_by_keyboard_alone(visit, wide, size, scheme, tmp_path):
     frame, box = (part.bounding_box() for part in (figures, figures.locator(".scroll")))
     assert box["width"] <= frame["width"]
     page.screenshot(path=tmp_path / "calibration.png")
-    tab_to(page, "#review-choices button")
+    tab_to(page, "#review-card summary")
+    page.keyboard.press("Enter")
+    others = page.locator("#review-others dt")
+    assert others.all_inner_texts() == [f"{name}_of_the_measurement_station" for name in ("pressure", "wind", "rain")]
+    tab_to(page, "#review-choices button", 1)
     page.keyboard.press("1")
+    assert page.locator("#review-others").is_visible()
     assert page.locator("#review-count").inner_text() == "1 of 50 answered."
     page.screenshot(path=tmp_path / "review.png")
     tab_to(page, "#rows-search")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from plr.report.pages import render_page
 from plr.report.provenance import columns_of, command_of, settings_of, table_of
 from plr.report.review_data import review_data
 from plr.report.row_intervals import intervals_of, reach, widths_differ, widths_of
-from plr.report.row_table import FIRST_COLUMNS, first_rows, rows_data
+from plr.report.row_table import first_rows, rows_data
 from plr.report.rows import Rows, make_rows
 from plr.review_queue import ReviewQueue
 
@@ -197,8 +196,7 @@ def training_rows(
     if found is not None and rows.several.any():
         if names is None:
             names = (np.arange(len(S)) if S.kept is None else S.kept).tolist()
-        shown = dict(islice((columns or {}).items(), FIRST_COLUMNS))
-        queue = ReviewQueue.of(model.review(_REVIEWED, random_state=0), names, shown)
+        queue = ReviewQueue.of(model.review(_REVIEWED, random_state=0), names, columns)
         page["review"] = queue.to_dict()
     return page
 

@@ -261,11 +261,13 @@ const percent = (share) => `${Math.round(100 * share)}%`;
   const show = () => {
     part("title").textContent = `Row ${data.row[at]} (${at + 1} of ${count})`;
     part("count").textContent = `${answers.size} of ${count} answered.`;
-    part("about").replaceChildren(...Object.entries(data.columns).map(([name, cells]) => {
+    const about = Object.entries(data.columns).map(([name, cells]) => {
       const made = make("div", "");
       made.append(make("dt", name), make("dd", cells[at]));
       return made;
-    }));
+    });
+    part("about").replaceChildren(...about.slice(0, data.first_columns));
+    part("others")?.replaceChildren(...about.slice(data.first_columns));
     part("choices").replaceChildren(...data.candidates[at].map((candidate, place) => {
       const button = make("button", "");
       button.type = "button";
