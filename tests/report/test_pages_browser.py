@@ -162,10 +162,12 @@ def test_texts_of_pictures_are_not_cut(visit, request, which, size):
     assert not any(chart["small"] for chart in found)
 
 
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
 @pytest.mark.parametrize("which", ["address", "wide", "benchmark"])
-def test_words_do_not_break_in_the_middle(visit, request, which):
-    page = visit(request.getfixturevalue(which), viewport=PHONE)
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+def test_words_do_not_break_in_the_middle(visit, request, which, size):
+    page = visit(request.getfixturevalue(which), viewport=size)
+    page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     broken = page.evaluate(
         """() => {
           const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

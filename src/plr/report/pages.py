@@ -73,7 +73,8 @@ def _breakable(text: object) -> str:
     """Return a name that may go on in a new line behind its punctuation, so that no word in it is broken."""
     from markupsafe import Markup, escape
 
-    parts = re.split(r"(?<=[_./:,;|-])(?=\w)", str(text))
+    # Not before digits: numbers stay whole.
+    parts = re.split(r"(?<=[^\w\s]|_)(?=[^\W\d_])", str(text))
     return Markup("<wbr>").join(escape(part) for part in parts)
 
 

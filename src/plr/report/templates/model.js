@@ -9,6 +9,9 @@ const digits = (most) => {
   };
 };
 const exact = digits(9), four = digits(4);
+// Names may go on in a new line behind their punctuation, as in plr.report.pages.
+const breakable = (text) => text.split(/(?<=[^\p{L}\p{N}\s])(?=\p{L})/u)
+  .flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part]));
 const percent = (share) => `${Math.round(100 * share)}%`;
 (() => {
   const source = document.getElementById("rows-data");
@@ -121,9 +124,7 @@ const percent = (share) => `${Math.round(100 * share)}%`;
     number.scope = "row";
     const context = data.columns.map((column, place) => {
       const cell = make("td", undefined, place < data.first_columns ? "text" : "text more");
-      // Names may go on in a new line behind their punctuation.
-      const parts = column.cells[row].split(/(?<=[_./:,;|-])(?=\w)/);
-      cell.append(...parts.flatMap((text, part) => (part ? [document.createElement("wbr"), text] : [text])));
+      cell.append(...breakable(column.cells[row]));
       return cell;
     });
     made.append(number, ...context.slice(0, data.naming));
@@ -262,8 +263,10 @@ const percent = (share) => `${Math.round(100 * share)}%`;
     part("title").textContent = `Row ${data.row[at]} (${at + 1} of ${count})`;
     part("count").textContent = `${answers.size} of ${count} answered.`;
     const about = Object.entries(data.columns).map(([name, cells]) => {
-      const made = make("div", "");
-      made.append(make("dt", name), make("dd", cells[at]));
+      const made = make("div", ""), term = make("dt", ""), cell = make("dd", "");
+      term.append(...breakable(name));
+      cell.append(...breakable(cells[at]));
+      made.append(term, cell);
       return made;
     });
     part("about").replaceChildren(...about.slice(0, data.first_columns));
