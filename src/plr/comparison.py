@@ -34,7 +34,7 @@ from plr.weighting.rule import Rule
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COMPARED", "Compared", "Comparison", "compare"]
+__all__ = ["COMPARED", "Compared", "Comparison", "compare", "with_error"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -156,15 +156,15 @@ class Comparison:
         lines = [
             [
                 one.name,
-                _with_error(one.likelihood, one.likelihood_error),
-                "" if one is self.best else _with_error(one.behind, one.behind_error),
+                with_error(one.likelihood, one.likelihood_error),
+                "" if one is self.best else with_error(one.behind, one.behind_error),
             ]
             for one in self.models
         ]
         if self.checked:
             head += ["error on checked rows", "R²", *(["right choices"] if self.best.right is not None else [])]
             for line, one in zip(lines, self.models, strict=True):
-                line += [_with_error(one.mae, one.mae_error), "" if one.r2 is None else f"{one.r2:.2f}"]
+                line += [with_error(one.mae, one.mae_error), "" if one.r2 is None else f"{one.r2:.2f}"]
                 line += [] if one.right is None else [f"{one.right:.0%}"]
         head += ["a fit takes"]
         for line, one in zip(lines, self.models, strict=True):
@@ -514,10 +514,10 @@ def _mean_and_error(values: Floats, weight: Floats, units: Rows) -> tuple[float,
     return mean, spread * (many / (many - 1)) ** 0.5 if many > 1 else float("inf")
 
 
-def _with_error(value: float | None, error: float | None) -> str:
+def with_error(value: float | None, error: float | None) -> str:
     """Return a figure with its standard error, to two digits of the latter.
 
-    >>> _with_error(1.23456, 0.0234), _with_error(1234.56, 78.9), _with_error(0.5, 0.0)
+    >>> with_error(1.23456, 0.0234), with_error(1234.56, 78.9), with_error(0.5, 0.0)
     ('1.235 ± 0.023', '1235 ± 79', '0.5 ± 0')
     """
     if value is None or error is None:

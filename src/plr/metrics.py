@@ -252,8 +252,8 @@ class ChoiceMetrics:
         self._precision = precision
         self._counts = np.zeros(4)
         self._right = np.zeros(2)
-        self._chance = self._expected = 0.0
-        self._bins = np.zeros((3, _BINS))
+        self._chance = self._expected = self._squared = 0.0
+        self._bins = np.zeros((5, _BINS))
 
     def add(self, found: Any, sets: CandidateSets, y: Floats) -> None:
         """Take in the `Identification` of some rows, and their truths."""
@@ -306,28 +306,49 @@ class ChoiceMetrics:
         self._right += [weight @ (right & scored), weight @ (right & ambiguous)]
         self._chance += float(weight[ambiguous] @ (1.0 / (sizes if given is None else given)[ambiguous]))
         self._expected += float(weight[ambiguous] @ probabilities[likeliest][ambiguous])
-        parts = (share, share * probabilities, share * is_true)
+        self._squared += float(weight[ambiguous] @ weight[ambiguous])
+        spread = np.maximum(probabilities * (1.0 - probabilities), 0.0)
+        parts = (share, share * probabilities, share * is_true, share**2, share**2 * spread)
         self._bins += [np.bincount(bins, part, _BINS) for part in parts]
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures, as plain values."""
+        """Return the figures, as plain values.
+
+        Those that end in ``error`` beside a share are its standard error. ``calibration_error_by_chance`` is the
+        calibration error that so few candidates would be expected to have if all probabilities were right.
+        """
         rows, several, scored, ambiguous = (round(float(count)) for count in self._counts)
         _, _, among, among_several = map(float, self._counts)
-        counts, said, came = self._bins
+        counts, said, came, squared, spread = self._bins
         filled = counts > 0
+        right = float(self._right[1] / among_several) if ambiguous else None
         return {
             "rows": rows,
             "rows_with_several": several,
             "rows_with_truth_among_candidates": scored,
             "rows_scored_with_several": ambiguous,
             "accuracy": float(self._right[0] / among) if scored else None,
-            "accuracy_with_several": float(self._right[1] / among_several) if ambiguous else None,
+            "accuracy_with_several": right,
+            "accuracy_with_several_error": None
+            if right is None
+            else _error_of_share(right, among_several**2 / self._squared),
             "by_chance_with_several": self._chance / among_several if ambiguous else None,
             "expected_with_several": self._expected / among_several if ambiguous else None,
             "calibration_error": float(np.abs(said - came).sum() / counts.sum()) if scored else None,
+            # The mean size of a normal error is its standard deviation times the root of 2 / π.
+            "calibration_error_by_chance": float(np.sqrt(2.0 / np.pi * spread).sum() / counts.sum())
+            if scored
+            else None,
             "calibration": [
-                {"candidates": round(float(count)), "said": float(one / count), "true": float(other / count)}
-                for count, one, other in zip(counts[filled], said[filled], came[filled], strict=True)
+                {
+                    "candidates": round(float(count)),
+                    "said": float(one / count),
+                    "true": float(other / count),
+                    "true_error": _error_of_share(float(other / count), float(count**2 / square)),
+                }
+                for count, one, other, square in zip(
+                    counts[filled], said[filled], came[filled], squared[filled], strict=True
+                )
             ],
         }
 

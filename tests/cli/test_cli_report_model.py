@@ -1,5 +1,6 @@
 """``plr report`` of a model: the page of the training rows, or of another table's."""
 
+import html
 import json
 from pathlib import Path
 from unittest.mock import Mock
@@ -10,6 +11,7 @@ import pytest
 
 from plr import CandidateSets, PartialLabelRegressor, save_model
 from plr.persistence import read_manifest
+from plr.report.model_page import read_review, read_training_rows
 from plr.tables import write_table
 from support.tables import read_table
 
@@ -51,6 +53,33 @@ def test_page_of_the_training_rows(run, model, tmp_path):
     assert facts["counts"]["doubtful"] == (found < 0.8).sum()
     assert facts["expected"] == pytest.approx(found.mean(), abs=1e-6)
     assert facts["checks"] is None
+
+
+def test_verdict_is_that_of_check_and_all_columns_are_kept(run, tmp_path):
+    random = np.random.default_rng(1)
+    features = random.uniform(0, 10, (120, 6))
+    y = np.round(features[:, 0] + features[:, 5], 3)
+    sets = [f"{true}|{false:.3f}" for true, false in zip(y, random.uniform(0, 20, 120), strict=True)]
+    names = [f"feature {place}" for place in range(6)]
+    table = pa.table({**dict(zip(names, features.T, strict=True)), "y": sets})
+    write_table(table, tmp_path / "six.csv")
+    out = ("-o", tmp_path / "m.plr", "--identified", tmp_path / "i.csv")
+    run("fit", tmp_path / "six.csv", "--target", "y", "--learner", "linear", *out)
+    done = json.loads(run("report", tmp_path / "m.plr", "-o", tmp_path / "p.html", "--json")[0])
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    headline, reason, advice, *_ = run("check", tmp_path / "six.csv", "--target", "y")[0].splitlines()
+    assert f"<strong>{headline}</strong> {reason}" in html.unescape(page)
+    assert done["diagnosis"] == {"verdict": "fine", "headline": headline, "reason": reason, "advice": advice}
+    rows = read_training_rows(read_manifest(tmp_path / "m.plr"))[0]
+    assert sorted(rows.columns) == names
+    # The most important first, of which the page shows three until it is asked for more.
+    assert {*list(rows.columns)[:2]} == {"feature 0", "feature 5"}
+    assert "Show 3 more columns" in page
+    # So does the row to check; the table to fill in has these three alone.
+    assert list(read_review(read_manifest(tmp_path / "m.plr")).columns) == list(rows.columns)
+    assert "<summary>3 more columns</summary>" in page
+    lines = run("review", tmp_path / "m.plr")[0].splitlines()
+    assert lines[0].replace('"', "").split(",")[:5] == ["row", *list(rows.columns)[:3], "candidates"]
 
 
 def test_page_of_new_rows_with_their_truth(run, model, tmp_path):

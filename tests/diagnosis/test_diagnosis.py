@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import plr
+from plr.diagnosis import measured
 from plr.diagnosis.ambiguity import find_relations, labelled_rows, outlying_values, values_together
 from plr.errors import LengthError, ParameterError
 from plr.generation import make_candidates
@@ -164,3 +165,17 @@ def test_bad_input():
         plr.check(X, Y[:3])
     with pytest.raises(ParameterError, match="rows must be at least 50"):
         plr.check(X, Y, rows=3)
+
+
+def test_what_a_fit_has_not_measured_is_measured_afterwards():
+    random = np.random.default_rng(0)
+    X = random.uniform(0, 1, (1200, 2))
+    S = make_candidates(5 * X[:, 0], 2, random_state=0)
+    found = plr.PartialLabelRegressor("linear", random_state=0).fit(X, S).diagnosis_
+    assert (found.verdict, found.signal) == ("not measured", None)
+    whole = measured(found, X, S)
+    assert (whole.verdict, whole.headline) == ("fine", plr.check(X, S).headline)
+    assert whole.signal.rows == 1000
+    # What is settled stays as it is, and of texts nothing can be said.
+    assert measured(whole, X, S) is whole
+    assert measured(found, [object()] * 1200, S) is found

@@ -8,7 +8,7 @@ import pytest
 
 from plr.atomic_file import write_files
 from plr.errors import ParameterError, StoreError
-from plr.paper import PRESETS, Store
+from plr.paper import PRESETS, Store, expand
 from plr.paper.agreement import read_notes
 from plr.paper.protocol import DataFile
 from plr.paper.report import gather, render_report, write_report
@@ -82,8 +82,10 @@ def test_every_file_is_written_and_nothing_else(report):
 def test_page_is_well_formed_and_stands_alone(report):
     found = read(report[2])
     assert len(found.ids) == len(set(found.ids))
-    assert all(address.startswith("#") for address in found.addresses)
-    assert {address[1:] for address in found.addresses} <= set(found.ids)
+    inside = {address[1:] for address in found.addresses if address.startswith("#")}
+    assert inside <= set(found.ids)
+    # All else are files that were written with it.
+    assert {address for address in found.addresses if address[1:] not in inside} <= {path.name for path in report[1]}
     assert "svg" in found.tags
     assert not re.search(r"@import|url\((?!#)", report[2])
 
@@ -95,8 +97,75 @@ def test_policy_admits_only_what_stands_in_the_page(report):
 def test_page_shows_what_was_run_escaped(report):
     page = report[2]
     assert "plr benchmark --out &lt;here&gt; &amp; &#39;there&#39;" in page
-    for text in ("What was run", "numpy", "seed", "revision", "Table 1", "Table 2", "Table 3", "Observations"):
+    for text in ("What was run", "numpy", "seed", "revision", "Table 1", "Table 2", "Table 3"):
         assert text in page
+
+
+def test_results_come_before_settings(report):
+    assert re.findall(r'<section id="(\w+)"', report[2]) == [
+        *("summary", "ranks", "results", "times", "agreement", "figures", "table1", "run")
+    ]
+
+
+def test_tables_are_linked_as_files(report):
+    found = read(report[2]).addresses
+    for stem in ("table1", "table2", "table3"):
+        assert {f"{stem}.csv", f"{stem}.tex"} <= set(found)
+    assert {"ranks.csv", "times.csv"} <= set(found)
+
+
+@pytest.mark.parametrize(("trials", "judged"), [(4, False), (5, True)])
+def test_observations_are_judged_from_enough_trials(tmp_path, trials, judged):
+    protocol = dataclasses.replace(
+        SMALL, datasets=("concrete",), models=("mlp",), trials=trials, beta2s=(10.0,), figure_fractions=()
+    )
+    store = fill(tmp_path / "store", protocol, published_error)
+    page = page_without_pictures(store)
+    assert ('<section id="observations">' in page) == ("of the paper's observations hold" in page) == judged
+    assert ("judged from 5 trials of every cell on; here there are 4." in page) != judged
+
+
+def test_one_cell_that_is_not_done_is_enough_to_judge_nothing(tmp_path):
+    protocol = dataclasses.replace(
+        SMALL, datasets=("concrete",), models=("mlp",), trials=5, beta2s=(10.0,), figure_fractions=()
+    )
+    last = expand(protocol)[-1]
+    with Store.open(fill(tmp_path / "store", protocol, published_error, skip={last})) as store:
+        assert gather(store).chosen.observations == []
+
+
+def test_the_default_stands_beside_the_methods_of_every_model(tmp_path):
+    protocol = dataclasses.replace(
+        SMALL, methods=("Supervised", "IDent", "PIDent", "Default"), trials=5, beta2s=(10.0,), figure_fractions=()
+    )
+
+    def error_of(cell, place, rule):
+        return 1.0 + 0.1 * cell.trial if cell.method == "Default" else published_error(cell, place, rule)
+
+    with Store.open(fill(tmp_path / "store", protocol, error_of)) as store:
+        content = gather(store)
+    assert [table.model for table in content.chosen.tables] == ["mlp", "linear"]
+    for table in content.chosen.tables:
+        assert table.methods[-1] == "Default"
+        assert "Default: this library's default" in table.caption
+        assert all(row.entries["Default"].best for row in table.rows)
+        assert all(row.entries["Default"].comparison is None for row in table.rows)
+    assert all(ranking.methods[0] == "Default" for ranking in content.chosen.rankings)
+    assert [(time.model, time.fits) for time in content.times if time.method == "Default"] == [("default", 20)]
+    # Nothing was published of it.
+    assert content.chosen.agreement.counted == 20
+    page = render_report(content, [])
+    assert ">default</td>" in page
+    read(page)
+
+
+def test_the_default_alone_has_a_table_of_its_own(tmp_path):
+    protocol = dataclasses.replace(SMALL, methods=("Default",), trials=1, figure_fractions=())
+    with Store.open(fill(tmp_path / "store", protocol, lambda *_: 1.0)) as store:
+        content = gather(store)
+    assert [(table.name, table.methods) for table in content.chosen.tables] == [("table-default", ("Default",))]
+    assert content.chosen.rankings == []
+    assert 'id="ranks"' not in render_report(content, [])
 
 
 def test_page_shows_every_rule_and_only_the_chosen_without_script(report):

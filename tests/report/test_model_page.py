@@ -1,6 +1,7 @@
 """The page of a model: what is kept for it, what it says, and that nothing from the data becomes part of it."""
 
 import dataclasses
+import itertools
 import json
 import re
 
@@ -8,11 +9,11 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
-from plr import CandidateSets, PartialLabelRegressor, make_candidates
+from plr import CandidateSets, PartialLabelRegressor, check, make_candidates
 from plr.errors import DataError, ParameterError
 from plr.metrics import true_candidates
 from plr.report import training_rows, write_model_page
-from plr.report.charts import Chart, ticks
+from plr.report.charts import Chart, text_width, ticks
 from plr.report.facts import find_facts
 from plr.report.importance import Importance, measure_importance
 from plr.report.model_page import ModelContent, render_model_page
@@ -128,10 +129,45 @@ def test_facts_by_hand():
     assert facts["chance"] == pytest.approx((1 / 2 + 1 / 3) / 2)
     checks = facts["checks"]
     assert (checks["rows"], checks["several"], checks["right"]) == (2, 2, 0.5)
+    # With one right and one wrong row added, so that none of two is not for sure.
+    assert checks["right_error"] == pytest.approx((0.5 * 0.5 / 2) ** 0.5)
     assert checks["mae"] == pytest.approx((0.1 + 0.6) / 2)
     # Of five candidates of which two are true: 0.02, 0.2, 0.3 (true), 0.5, 0.98 (true).
     assert checks["calibration_error"] == pytest.approx((0.02 + 0.2 + 0.7 + 0.5 + 0.02) / 5)
     assert checks["intervals"] is None
+    # Each bin has one candidate; the mean size of a normal error is its deviation times the root of 2 / π.
+    deviations = [(p * (1 - p)) ** 0.5 for p in (0.02, 0.2, 0.3, 0.5, 0.98)]
+    assert checks["calibration_error_by_chance"] == pytest.approx((2 / np.pi) ** 0.5 * sum(deviations) / 5)
+
+
+def test_shares_by_probability_have_standard_errors():
+    S = CandidateSets.from_lists([[1.0, 5.0]] * 40)
+    rows = make_rows(S, np.tile([0.85, 0.15], 40), np.ones(40), truth=np.repeat([1.0, 5.0], [30, 10]))
+    low, high = find_facts(rows, None, new=True)["checks"]["reliability"]
+    assert (high["candidates"], high["true"], low["true"]) == (40, 0.75, 0.25)
+    expected = 31 / 42
+    assert high["true_error"] == low["true_error"] == pytest.approx((expected * (1 - expected) / 40) ** 0.5)
+    # Rows that stand for many others are still as few.
+    heavy = dataclasses.replace(rows, weight=np.full(40, 10.0))
+    assert find_facts(heavy, None, new=True)["checks"]["reliability"][1]["true_error"] == high["true_error"]
+
+
+def test_the_verdict_of_check_is_at_the_top(content, page):
+    X, S, _ = make_problem()
+    assert content.model.diagnosis_.verdict == "not measured"
+    found = check(X, S)
+    summary = page[page.index('<section id="summary">') : page.index('<p class="lead">')]
+    assert f'<p class="verdict {found.verdict}"><strong>{found.headline}</strong>' in summary
+    assert str(escape(found.reason)) in summary
+    # A file that does not keep it says what the fit has found.
+    extra = {name: part for name, part in content.manifest["extra"].items() if name != "page"}
+    bare = render_model_page(dataclasses.replace(content, manifest={"plr": "0", "extra": extra}))
+    assert '<p class="verdict not-measured">' in bare
+    written = {"page": {"check": {"verdict": ESCAPE, "headline": HOSTILE, "reason": "r", "advice": "a"}}}
+    hostile = render_model_page(dataclasses.replace(content, manifest={"plr": "0", "extra": written}))
+    assert HOSTILE not in hostile
+    assert ESCAPE not in hostile
+    assert str(escape(HOSTILE)) in hostile
 
 
 def test_only_rows_with_the_truth_among_the_candidates_are_judged(content):
@@ -262,6 +298,11 @@ def test_candidates_from_several_columns_name_theirs(content):
     names = ("first", "second", "<third>")
     lines = first_rows(rows, None, "value", names)["lines"]
     assert [line["slot"] for line in lines] == ["first", "<third>", "second"]
+    assert [line["values"] for line in lines] == [
+        ["5 (70%)", "6 (20%)", "7 (10%)"],
+        ["4 (80%)", "3 (20%)"],
+        ["2 (90%)", "1 (10%)"],
+    ]
     assert rows_data(rows, None, names)["slots"]["names"] == names
     assert rows_data(rows, None, ("one",))["slots"] is None
     page = render_model_page(
@@ -313,6 +354,17 @@ def test_intervals_of_rows_are_those_that_the_model_gives():
     assert page.count("false labels are spread evenly over the range of the candidates") == 2
     checks = content.facts["checks"]["intervals"]
     assert 0.85 < checks["coverage"] < 0.98
+    assert [level["asked"] for level in checks["levels"]] == [0.5, 0.8, 0.9]
+    for level in checks["levels"]:
+        share = np.mean(
+            (content.rows.truth >= (held := model.predict_interval(X, level["asked"]))[:, 0])
+            & (content.rows.truth <= held[:, 1])
+        )
+        assert level["coverage"] == pytest.approx(share)
+        assert abs(level["coverage"] - level["asked"]) < 5 * level["coverage_error"]
+    # A stroke for each tenth of the rows and each of these, and one for each bin of probabilities.
+    strokes = len(checks["by_width"]) + len(checks["levels"]) + len(content.facts["checks"]["reliability"])
+    assert page.count('class="spread"') == strokes
     assert len(checks["by_width"]) == 10
     # Without the rows' widths, which differ, nothing is drawn.
     bare = render_model_page(dataclasses.replace(content, rows=dataclasses.replace(rows, relative=None)))
@@ -351,6 +403,57 @@ def test_written_whole_or_not_at_all(content, tmp_path):
     with pytest.raises(ParameterError, match="is a folder; name the file"):
         write_model_page(content, tmp_path)
     assert [found.name for found in tmp_path.rglob("*")] == ["new", "page.html"]
+
+
+def test_candidates_of_a_row_are_written_out():
+    S = CandidateSets.from_lists([[1234.5, -2.0, 30000.25, 4.0, 5.0]])
+    rows = make_rows(S, np.array([0.4, 0.3, 0.2, 0.1, 0.0]), np.array([1200.0]))
+    (line,) = first_rows(rows, None, "value", ("y",))["lines"]
+    assert line["values"] == ["1,234.5 (40%)", "−2 (30%)", "30,000.25 (20%)"]
+    assert line["other_values"] == ["4 (10%)", "5 (0%)"]
+
+
+def test_numbers_of_a_column_have_as_many_decimals():
+    S = CandidateSets.from_lists([[1.0, 20.0], [2.5], [10.25]])
+    rows = make_rows(S, np.array([0.5, 0.5, 1.0, 1.0]), np.array([1.0, 12.3456, 7.5]))
+    lines = first_rows(rows, None, "value", ("y",))["lines"]
+    assert [line["prediction"] for line in lines] == ["1.00", "12.35", "7.50"]
+    assert rows_data(rows, None, ("y",))["decimals"] == 2
+
+
+def test_all_columns_are_there_on_demand(content):
+    columns = {f"column_{place}": [f"cell_{place}"] * len(content.rows) for place in range(9)}
+    names = tuple(f"feature_{place}" for place in range(30))
+    importance = Importance(names, tuple(float(30 - place) for place in range(30)), 100)
+    rows = dataclasses.replace(content.rows, columns=columns, naming=1)
+    page = render_model_page(dataclasses.replace(content, rows=rows, importance=importance))
+    assert "Show 6 more columns" in page
+    assert len(re.findall(r'<td class="text more">', page)) == 6 * 25
+    assert len(re.findall(r'<td class="text">', page)) == 3 * 25
+    assert "The other 10 of 30 columns" in page
+    found = re.findall(r'<th scope="row">feature_(\d+)<svg', page)
+    assert [int(place) for place in found] == list(range(30))
+
+
+def test_texts_of_a_chart_stay_inside():
+    for ends in ((-1_234_567.0, 7_654_321.0), (0.0, 1e-5), (-1.0, 1.0)):
+        chart = Chart("c", ends, ends, x_label="predicted " + 30 * "x", y_label="y")
+        texts = [shape for shape in chart.shapes if shape["tag"] == "text"]
+        places = []
+        for shape in texts:
+            x, wide, anchor = (
+                float(shape["attributes"]["x"]),
+                text_width(shape["text"]),
+                shape["attributes"]["text-anchor"],
+            )
+            left = x - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
+            assert left >= -0.1, shape
+            assert left + wide <= chart.width + 0.1, shape
+            if anchor == "middle" and not shape["attributes"]["class"]:
+                places.append((left, left + wide))
+        # Labels below the axis do not touch each other.
+        assert len(places) > 1
+        assert all(right < left for (_, right), (left, _) in itertools.pairwise(places))
 
 
 def test_ticks_are_round_and_points_stay_inside():

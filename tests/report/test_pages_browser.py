@@ -7,10 +7,13 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from plr.paper.report import write_report
 from plr.report import write_model_page
+from plr.report.importance import Importance
+from plr.report.numbers import exact
 from support.made_models import make_content
 from support.made_stores import SMALL, fill, published_error
 
@@ -49,8 +52,35 @@ def address(content, tmp_path_factory):
 @pytest.fixture(scope="module")
 def benchmark(tmp_path_factory):
     folder = tmp_path_factory.mktemp("benchmark")
-    protocol = dataclasses.replace(SMALL, datasets=("concrete",), models=("mlp",), trials=1, figure_fractions=())
+    datasets = ("abalone", "airfoil", "concrete", "housing", "cpu-act")
+    protocol = dataclasses.replace(
+        SMALL, datasets=datasets, models=("mlp",), methods=(*SMALL.methods, "Default"), trials=1, figure_fractions=()
+    )
     return write_report(fill(folder / "store", protocol, published_error), folder / "out")[1][-1].as_uri()
+
+
+@pytest.fixture(scope="module")
+def wide(content, tmp_path_factory):
+    """The page of a model with large numbers, and with many columns whose names are long."""
+    rows = content.rows
+    names = [f"{part}_of_the_measurement_station" for part in ("temperature", "humidity", "pressure", "wind", "rain")]
+    columns = {
+        "id": [f"AB-{number:05d}" for number in rows.number],
+        "region": ["northern_highlands-of the"] * len(rows),
+    }
+    columns |= {name: [str(number) for number in rows.number] for name in names}
+    many = tuple(f"{name}_{place}" for place in range(6) for name in names)
+    large = {name: 1e6 * getattr(rows, name) for name in ("values", "prediction", "truth")}
+    review = content.review
+    about = {name: [f"{name} of {row}" for row in review.row] for name in ("first", *names)}
+    page = dataclasses.replace(
+        content,
+        review=dataclasses.replace(review, columns=about),
+        name="a-model-with-a-very-long-name-of-its-own.plr",
+        rows=dataclasses.replace(rows, **large, columns=columns, naming=1),
+        importance=Importance(many, tuple(1e6 / (1 + place) for place in range(len(many))), 100),
+    )
+    return write_model_page(page, tmp_path_factory.mktemp("wide") / "page.html").as_uri()
 
 
 @pytest.fixture
@@ -94,7 +124,7 @@ def head(page, title):
 def test_sorting(visit):
     page = visit()
     assert head(page, "Probability").get_attribute("aria-sort") == "ascending"
-    shares = [float(text.split()[0]) for text in column(page, 5)]
+    shares = [float(text.split()[0].removesuffix("%")) for text in column(page, 5)]
     assert shares == sorted(shares)
     page.get_by_role("button", name="Row", exact=True).click()
     assert column(page, 1) == [str(number) for number in range(25)]
@@ -102,6 +132,249 @@ def test_sorting(visit):
     assert head(page, "Probability").get_attribute("aria-sort") == "none"
     page.get_by_role("button", name="Row", exact=True).click()
     assert column(page, 1)[:2] == ["119", "118"]
+
+
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
+@pytest.mark.parametrize("which", ["address", "wide", "benchmark"])
+def test_texts_of_pictures_are_not_cut(visit, request, which, size):
+    page = visit(request.getfixturevalue(which), viewport=size)
+    found = page.evaluate(
+        """() => [...document.querySelectorAll("svg.chart")].filter((chart) => chart.checkVisibility()).map((chart) => {
+          const frame = chart.getBoundingClientRect();
+          const boxes = [...chart.querySelectorAll("text")].map((text) =>
+            [text.textContent, text.getBoundingClientRect()]);
+          const cut = boxes.filter(([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1
+            || box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
+          const over = boxes.flatMap(([words, one], place) => boxes.slice(place + 1).filter(([, other]) =>
+            one.left < other.right - 1 && other.left < one.right - 1 && one.top < other.bottom - 4
+            && other.top < one.bottom - 4).map(([others]) => `${words} over ${others}`));
+          const small = boxes.some(([, box]) => box.height < 10);
+          return { texts: boxes.length, small, cut: cut.map(([words]) => words), over };
+        })"""
+    )
+    assert found
+    assert all(chart["texts"] > 4 for chart in found)
+    assert [chart["cut"] for chart in found] == [[]] * len(found)
+    assert [chart["over"] for chart in found] == [[]] * len(found)
+    assert not any(chart["small"] for chart in found)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
+@pytest.mark.parametrize("which", ["address", "wide", "benchmark"])
+def test_words_do_not_break_in_the_middle(visit, request, which, size):
+    page = visit(request.getfixturevalue(which), viewport=size)
+    page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    broken = page.evaluate(
+        """() => {
+          const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+          for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+            const parent = node.parentElement;
+            if (!parent.checkVisibility() || parent.closest("script, style, svg, pre")) continue;
+            // A break is fine at spaces and behind punctuation, and in commands, which are copied.
+            for (const word of node.textContent.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+              const range = document.createRange();
+              range.setStart(node, word.index);
+              range.setEnd(node, word.index + word[0].length);
+              const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+              if (lines.size > 1) found.push(`${word[0]} in ${parent.tagName}`);
+            }
+          }
+          return found;
+        }"""
+    )
+    # What has no place to break and is longer than a line: the made-up markup, and what identifies the rows.
+    assert [word for word in broken if len(word.split(" in ")[0]) <= 20] == []
+
+
+def test_a_box_that_scrolls_says_so(visit, wide, benchmark):
+    for address in (wide, benchmark):
+        for size in (PHONE, DESK):
+            page = visit(address, viewport=size)
+            page.wait_for_timeout(100)
+            found = page.evaluate(
+                """() => [...document.querySelectorAll(".scroll")].filter((box) => box.checkVisibility()).map((box) =>
+                  [box.scrollWidth > box.clientWidth + 1, box.previousElementSibling.checkVisibility(), box.tabIndex,
+                   box.previousElementSibling.textContent])"""
+            )
+            assert len(found) >= 1
+            assert all(scrolls == told for scrolls, told, _, _ in found)
+            assert all(place == 0 and "scroll sideways" in words for _, _, place, words in found)
+            if size is PHONE:
+                assert any(scrolls for scrolls, *_ in found)
+
+
+def test_a_box_that_fits_says_nothing(visit):
+    page = visit(viewport={"width": 1600, "height": 900})
+    page.wait_for_timeout(100)
+    assert not page.locator(".hint:visible").count()
+
+
+def test_candidates_are_there_as_text(visit, content):
+    page = visit(viewport=PHONE)
+    page.get_by_role("button", name="Row", exact=True).click()
+    cells = page.locator("#rows-table .drawn").all_inner_texts()
+    rows = content.rows
+    for row in range(25):
+        places = range(rows.offsets[row], rows.offsets[row + 1])
+        assert all(f"{exact(rows.values[place])} (" in cells[row] for place in places)
+
+
+@pytest.mark.parametrize("which", ["address", "wide"])
+def test_the_script_writes_what_the_page_came_with(visit, request, which):
+    script = """() => [...document.querySelectorAll("#rows-table tbody tr")].map((row) =>
+      [...row.querySelectorAll("td:not(.drawn)")].map((cell) => cell.textContent.trim().replace(/\\s+/g, " ")))"""
+    address = request.getfixturevalue(which)
+    came, drawn = (visit(address, java_script_enabled=scripted).evaluate(script) for scripted in (False, True))
+    assert len(came) == 25
+    assert came == drawn
+
+
+def test_other_candidates_and_columns_are_shown_on_demand(visit, wide):
+    page = visit(wide, viewport=PHONE)
+    heads = page.locator("#rows-table thead th:visible")
+    assert heads.count() == 9
+    page.get_by_label("Show 4 more columns").press("Space")
+    assert heads.count() == 13
+    page.get_by_label("Show 4 more columns").press("Space")
+    assert heads.count() == 9
+    others = page.locator("#importance details")
+    assert not others.locator("table").is_visible()
+    others.locator("summary").press("Enter")
+    assert others.locator("tbody tr").count() == 10
+    assert others.locator("table").is_visible()
+
+
+def read_download(page, button):
+    with page.expect_download() as waiting:
+        button.press("Enter")
+    text = Path(waiting.value.path()).read_text(encoding="utf-8")
+    return waiting.value.suggested_filename, list(csv.DictReader(io.StringIO(text)))
+
+
+def test_rows_that_are_shown_are_exported(visit, content):
+    page, rows = visit(), content.rows
+    page.get_by_label("Show rows that are").select_option("settled")
+    page.get_by_role("button", name="Row", exact=True).click()
+    shown = column(page, 1)
+    name, found = read_download(page, page.get_by_role("button", name="Download these rows as CSV"))
+    assert name == "rows.csv"
+    # All pages of them, in their order.
+    assert [line["row"] for line in found][:25] == shown
+    assert [int(line["row"]) for line in found] == np.flatnonzero((rows.top >= 0.95) & rows.several).tolist()
+    for line in found:
+        row = int(line["row"])
+        part = slice(rows.offsets[row], rows.offsets[row + 1])
+        assert [float(value) for value in line["candidates"].split("|")] == rows.values[part].tolist()
+        assert sum(float(share) for share in line["probabilities"].split("|")) == pytest.approx(1.0, abs=0.01)
+        assert float(line["value"]) == rows.values[rows.likeliest[row]]
+        assert float(line["truth"]) == rows.truth[row]
+        assert float(line["lower"]) < float(line["prediction"]) < float(line["upper"])
+        assert line["state"] == "settled"
+        assert line["size"] == rows.columns["size"][row]
+    page.get_by_label("Search").fill("house007")
+    wait_until(page, "Rows 1 to 1 of 1 found, 120 in all.")
+    assert [line["row"] for line in read_download(page, page.locator("#rows-download"))[1]] == ["7"]
+
+
+def test_figures_are_exported(visit, content):
+    page = visit()
+    name, found = read_download(page, page.get_by_role("button", name="Download importance.csv"))
+    assert name == "importance.csv"
+    assert [line["column"] for line in found] == list(content.importance.names)
+    assert [float(line["change"]) for line in found] == list(content.importance.changes)
+    figures = page.locator("#calibration details").first
+    figures.locator("summary").press("Enter")
+    name, found = read_download(page, figures.get_by_role("button", name="Download calibration.csv"))
+    assert name == "calibration.csv"
+    expected = content.facts["checks"]["reliability"]
+    assert [float(line["standard error"]) for line in found] == [part["true_error"] for part in expected]
+    assert [int(line["candidates"]) for line in found] == [part["candidates"] for part in expected]
+
+
+def tab_to(page, selector, most=60):
+    """Press Tab until such an element has the focus, and see that it shows that."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+            return
+    pytest.fail(f"Tab does not reach {selector} within {most} steps")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
+def test_a_walk_by_keyboard_alone(visit, wide, size, scheme, tmp_path):
+    """From the verdict to an answer, a row, its columns, a file and all features; pytest's folder keeps pictures."""
+    page = visit(wide, viewport=size, color_scheme=scheme, reduced_motion="reduce")
+    assert page.locator("#summary .verdict").inner_text().startswith("Fine: a model can learn from this data.")
+    page.screenshot(path=tmp_path / "top.png")
+    tab_to(page, ".figures summary")
+    page.keyboard.press("Enter")
+    figures = page.locator("#calibration .figures").first
+    frame, box = (part.bounding_box() for part in (figures, figures.locator(".scroll")))
+    assert box["width"] <= frame["width"]
+    page.screenshot(path=tmp_path / "calibration.png")
+    tab_to(page, "#review-card summary")
+    page.keyboard.press("Enter")
+    others = page.locator("#review-others dt")
+    assert others.all_inner_texts() == [f"{name}_of_the_measurement_station" for name in ("pressure", "wind", "rain")]
+    tab_to(page, "#review-choices button", 1)
+    page.keyboard.press("1")
+    assert page.locator("#review-others").is_visible()
+    assert page.locator("#review-count").inner_text() == "1 of 50 answered."
+    page.screenshot(path=tmp_path / "review.png")
+    tab_to(page, "#rows-search")
+    page.keyboard.type("AB-00077")
+    wait_until(page, "Rows 1 to 1 of 1 found, 120 in all.")
+    tab_to(page, "#rows-more", 2)
+    page.keyboard.press("Space")
+    assert page.locator("#rows-table thead th:visible").count() == 13
+    tab_to(page, "#rows-download", 1)
+    with page.expect_download() as waiting:
+        page.keyboard.press("Enter")
+    assert "AB-00077" in Path(waiting.value.path()).read_text(encoding="utf-8")
+    tab_to(page, ".scroll", 1)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(500)
+    assert page.locator("#rows .scroll").evaluate("(box) => box.scrollLeft") > 0
+    tab_to(page, "[data-sort=number]", 1)
+    page.keyboard.press("Enter")
+    assert head(page, "Row").get_attribute("aria-sort") == "ascending"
+    page.screenshot(path=tmp_path / "rows.png")
+    tab_to(page, "#importance summary")
+    page.keyboard.press("Enter")
+    assert page.locator("#importance details table").is_visible()
+    page.screenshot(path=tmp_path / "importance.png")
+    # Whatever was opened, the page is no wider than the screen.
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
+def test_a_walk_through_the_benchmark_by_keyboard_alone(visit, benchmark, size, scheme, tmp_path):
+    page = visit(benchmark, viewport=size, color_scheme=scheme, reduced_motion="reduce")
+    tab_to(page, "#rule")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#rule").input_value() != "last+truth"
+    chart = page.locator("#ranks svg.chart:visible")
+    assert chart.count() == 1
+    assert "critical difference" in chart.text_content()
+    assert "Default" in chart.text_content()
+    tab_to(page, "a[href='ranks.csv']")
+    page.screenshot(path=tmp_path / "ranks.png")
+    page.keyboard.press("Control+Home")
+    page.reload()
+    tab_to(page, ".skip", 1)
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#results"
+    tab_to(page, "a[href='table2.csv']", 1)
+    file = page.evaluate("document.activeElement.href")
+    assert Path(file.removeprefix("file://")).read_text(encoding="utf-8").startswith("dataset,model,method")
+    page.screenshot(path=tmp_path / "results.png")
 
 
 def test_searching_and_choosing(visit):
@@ -132,7 +405,7 @@ def test_paging(visit):
 def test_each_row_has_its_candidates_drawn(visit):
     page = visit()
     page.get_by_role("button", name="Row", exact=True).click()
-    assert [page.locator("tbody tr").nth(row).locator("circle").count() for row in range(4)] == [1, 2, 3, 1]
+    assert [page.locator("#rows-table tbody tr").nth(row).locator("circle").count() for row in range(4)] == [1, 2, 3, 1]
     assert page.locator("#rows-table .strip .chosen").count() == 25
 
 
@@ -222,7 +495,7 @@ def title(page):
 
 def kept(page):
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="Download CSV").click()
+        page.get_by_role("button", name="Download CSV", exact=True).click()
     assert waiting.value.suggested_filename == "review.csv"
     return list(csv.DictReader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))
 

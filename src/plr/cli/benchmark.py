@@ -37,7 +37,11 @@ def benchmark_command(
         str | None, typer.Option(help="upto: a random number of false labels per row; fixed: always all.")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Methods, comma-separated: the paper's, Posterior, or WEIGHTING:LOSS.")
+        str | None,
+        typer.Option(
+            help="Methods, comma-separated: the paper's, Posterior, Default (as plr fit unless told otherwise), or "
+            "WEIGHTING:LOSS."
+        ),
     ] = None,
     models: Annotated[str | None, typer.Option(help="Models, comma-separated: mlp, mlp-relu, linear.")] = None,
     trials: Annotated[int | None, typer.Option(help="Repetitions, each with its own split.")] = None,

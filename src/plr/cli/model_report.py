@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ from plr.tables.row_reader import RowReader, read_some_truths, take_with_candida
 
 __all__ = ["page_of_training", "report_model"]
 
-# Besides the row's number, so many columns tell what a row is: names and numbers that are no features, then features.
-_NAMING, _IN_ALL = 2, 3
+# So many columns that are no features may tell what a row is, before the features.
+_NAMING = 2
 
 
 def page_of_training(model: TableModel, seed: int = 0) -> dict[str, Any]:
@@ -152,8 +153,8 @@ def _importance(model: PartialLabelRegressor, X: pa.Table, features: Features | 
 
 def _naming_columns(
     table: pa.Table, features: Features | None, ignored: list[str], importance: Importance | None
-) -> tuple[dict[str, list[Any]], int]:
-    """Return the cells of the columns that tell a person best what a row is, and how many of them are names."""
+) -> tuple[dict[str, Sequence[Any]], int]:
+    """Return the cells of the columns by what they tell a person about a row, and how many of them are names."""
     left_out = [] if features is None else [column.name for column in features.columns if column.kind == "left out"]
     naming = [
         name
@@ -161,5 +162,18 @@ def _naming_columns(
         if name in table.column_names and not pa.types.is_nested(table[name].type) and len(table[name].unique()) > 1
     ][:_NAMING]
     found = [*naming, *(() if importance is None else importance.names)]
-    chosen = [name for name in found if name in table.column_names][:_IN_ALL]
-    return {name: table[name].to_pylist() for name in chosen}, len(naming)
+    chosen = [name for name in found if name in table.column_names]
+    return {name: _Cells(table[name]) for name in chosen}, len(naming)
+
+
+class _Cells(Sequence[Any]):
+    """A column whose cells are read when they are asked for: of long tables, a page shows few rows."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._column[int(row)].as_py()

@@ -130,12 +130,11 @@ def _report_model(subject: Path, out: Path, as_json: bool, **choices: Any) -> No
     with warnings_as_notes():
         content = report_model(subject, out, **choices)
     if as_json:
-        diagnosis = content.model.diagnosis_
         found = {
             "page": str(out),
             "new_rows": content.new,
             "facts": content.facts,
-            "diagnosis": None if diagnosis is None else diagnosis.brief(),
+            "diagnosis": content.verdict,
         }
         typer.echo(json.dumps(found))
         return

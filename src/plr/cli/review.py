@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,6 +99,7 @@ def review_command(
 def _kept(model: Path, manifest: dict[str, Any], n: int) -> pa.Table:
     """Return the rows worth checking that the model file keeps."""
     from plr.report.model_page import read_review
+    from plr.report.row_table import FIRST_COLUMNS
 
     queue = read_review(manifest)
     if queue is None:
@@ -107,4 +110,5 @@ def _kept(model: Path, manifest: dict[str, Any], n: int) -> pa.Table:
     if n > len(queue):
         more = f"; for more, give the table it was fitted to: plr review {model} DATA -n {n}"
         TERMINAL.note(f"{model} keeps {len(queue)} rows to check{more}.")
-    return queue.first(n).to_table()
+    # The file keeps all columns, for the page; a table to fill in has those that tell rows apart.
+    return replace(queue, columns=dict(islice(queue.columns.items(), FIRST_COLUMNS))).first(n).to_table()

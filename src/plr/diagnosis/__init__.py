@@ -22,7 +22,7 @@ from plr.diagnosis.ambiguity import (
     outlying_values,
     values_together,
 )
-from plr.diagnosis.findings import ENOUGH_ROWS, Diagnosis
+from plr.diagnosis.findings import ENOUGH_ROWS, NOT_MEASURED, Diagnosis
 from plr.diagnosis.signal import Signal, is_plain, measure_signal
 from plr.diagnosis.twins import always_one_side, follows_one_of_two, telling_rows
 from plr.errors import CandidateError, LengthError, PlrError
@@ -43,6 +43,7 @@ __all__ = [
     "diagnose",
     "diagnose_fit",
     "find_dependence",
+    "measured",
 ]
 
 Floats = NDArray[np.float64]
@@ -304,6 +305,32 @@ def diagnose_fit(
         dependence=dependence,
         checked_rows=checked_rows,
     )
+
+
+def measured(found: Diagnosis, X: Any, S: CandidateSets, *, rows: int = 1_000, random_state: int = 0) -> Diagnosis:
+    """Return a diagnosis that a fit made, with what features say, which a fit measures only where it has to.
+
+    Parameters
+    ----------
+    found : Diagnosis
+    X : array-like of shape (n, d)
+    S : CandidateSets
+        The rows that it is about.
+    rows : int
+        Rows that are looked at, at most, drawn at random.
+    random_state : int
+    """
+    if found.verdict != NOT_MEASURED:
+        return found
+    try:
+        matrix, categorical = _as_matrix(X)
+    except (PlrError, TypeError, ValueError):
+        # Texts and images.
+        return found
+    task = _task(matrix, S.unique(), categorical, random_state)
+    if len(S) > rows:
+        task = take_rows(task, np.sort(np.random.default_rng(random_state).permutation(len(S))[:rows]))
+    return replace(found, signal=measure_signal(task))
 
 
 def _as_matrix(X: Any) -> tuple[Floats, tuple[int, ...]]:

@@ -9,10 +9,13 @@ from plr.diagnosis.ambiguity import OutlyingValue, Relation, ValuePair
 from plr.diagnosis.signal import CLEAR, Signal
 from plr.priors.dependence import Dependence
 
-__all__ = ["CANNOT_TELL", "ENOUGH_ROWS", "Diagnosis"]
+__all__ = ["CANNOT_TELL", "ENOUGH_ROWS", "NOT_MEASURED", "Diagnosis"]
 
 CANNOT_TELL = "cannot tell"
 """The verdict on data that does not say which candidates are true."""
+
+NOT_MEASURED = "not measured"
+"""What a fit says, which looks only for what makes it impossible to tell."""
 
 ENOUGH_ROWS = 200
 """With fewer rows, a quick look that finds nothing in the features has perhaps only overlooked it."""
@@ -28,7 +31,7 @@ _HEADLINES = {
     "fine": "Fine: a model can learn from this data.",
     "thin": "Thin: a model can be fitted, but check its answers.",
     CANNOT_TELL: "This data cannot tell you which candidates are true.",
-    "not measured": "Nothing was found that would make it impossible to learn from this data.",
+    NOT_MEASURED: "Nothing was found that would make it impossible to learn from this data.",
 }
 
 
@@ -126,6 +129,11 @@ class Diagnosis:
         """Whether false candidates depend on the features, so that agreement with a model proves little."""
         return self.dependence is not None and self.dependence.found
 
+    @property
+    def headline(self) -> str:
+        """The verdict in a sentence."""
+        return _HEADLINES[self.verdict]
+
     def brief(self) -> dict[str, str]:
         """Return the verdict, the reason and the advice as plain values."""
         return {"verdict": self.verdict, "reason": self.reason, "advice": self.advice}
@@ -135,7 +143,7 @@ class Diagnosis:
         """What to know about a model that was fitted to data that cannot tell; empty where it can."""
         if self.verdict != CANNOT_TELL:
             return ""
-        found = f"{_HEADLINES[CANNOT_TELL]} {self.reason}"
+        found = f"{self.headline} {self.reason}"
         if self.tied:
             found += " The model has taken one of them: all its predictions and intervals may be those of the other."
         if self.dependent:
@@ -154,7 +162,7 @@ class Diagnosis:
 
     def summary(self) -> str:
         """Return all of it in words."""
-        return "\n".join([_HEADLINES[self.verdict], self.reason, self.advice, "", *self._facts()])
+        return "\n".join([self.headline, self.reason, self.advice, "", *self._facts()])
 
     __str__ = summary
 
@@ -201,7 +209,7 @@ class Diagnosis:
             )
         if signal is None and self.rows >= _LEAST_MEASURED and self.spread > 0 and self.twins is None:
             return (
-                "not measured",
+                NOT_MEASURED,
                 "Features go with the candidates; how well they tell them apart was not measured."
                 if self.plain
                 else f"With {_counted(self.rows)} a quick look could not tell whether features say nothing.",

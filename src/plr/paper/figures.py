@@ -56,6 +56,7 @@ _LOOKS = {
     "IDent": Look(_PALETTE[1], "o", "solid"),
     "PIDent": Look(_PALETTE[0], "P", "solid"),
     "Posterior": Look(_PALETTE[3], "*", (0, (6, 1.5, 1, 1.5))),
+    "Default": Look(_PALETTE[5], "H", "solid"),
 }
 _OTHERS = ("X", "h", "p", "d", "8")
 

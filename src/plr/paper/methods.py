@@ -91,6 +91,15 @@ class Method:
         return weighting, loss
 
 
+def _fit_default(
+    problem: BenchmarkProblem, setting: Setting, protocol: Protocol, seed: int, check: Callable[[], None]
+) -> list[Fit]:
+    # The regressor is heavy to import.
+    from plr.paper.default_method import fit_default
+
+    return fit_default(problem, setting, protocol, seed, check)
+
+
 PAPER_METHODS = (
     "Supervised",
     "AVGL-MSE",
@@ -116,9 +125,10 @@ METHODS: dict[str, Method] = {
         Method("IDent", "identification", "squared"),
         Method("PIDent", "progressive", "squared"),
         Method("Posterior", "posterior", "squared"),
+        Method("Default", custom=_fit_default, model="default", hyper=(), cost=20.0),
     )
 }
-"""The methods of the paper and `Posterior`, by name."""
+"""The methods of the paper, `Posterior`, and `Default`: what the library does when nothing is chosen, by name."""
 
 
 def get_method(name: str) -> Method:

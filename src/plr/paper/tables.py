@@ -17,6 +17,7 @@ from plr.paper.published import Place
 from plr.paper.selection import parse_selection
 
 __all__ = [
+    "DEFAULT",
     "FEWEST_TRIALS",
     "LEVEL",
     "TEST_IN_WORDS",
@@ -24,6 +25,7 @@ __all__ = [
     "Entry",
     "ResultTable",
     "TableRow",
+    "beside_models",
     "build_table1",
     "build_tables",
     "dataset_title",
@@ -48,9 +50,17 @@ TEST_IN_WORDS = (
 )
 
 _NUMBERS = {"mlp": 2, "linear": 3}
-_MODEL_TITLES = {"mlp": "MLP", "mlp-relu": "MLP with ReLU after every layer", "linear": "linear model"}
+_MODEL_TITLES = {
+    "mlp": "MLP",
+    "mlp-relu": "MLP with ReLU after every layer",
+    "linear": "linear model",
+    "default": "library's default",
+}
 # Sees the truth, so it is no competitor of the others.
 _REFERENCE = "Supervised"
+
+DEFAULT = "Default"
+"""The method that is the library's default; it brings its own model, and is shown beside the methods of every other."""
 
 _EPOCHS = {
     "last": "the last epoch",
@@ -157,6 +167,17 @@ def build_table1(datasets: Iterable[str]) -> list[Characteristics]:
             counts, published = (train, test, validation, len(info.features)), info.table1
         table.append(Characteristics(name, counts, published))
     return table
+
+
+def beside_models(chosen: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return fits with those of `DEFAULT` once for each other model, to be shown beside its methods."""
+    fits = list(chosen)
+    models = dict.fromkeys(row["model"] for row in fits if row["method"] != DEFAULT)
+    return [
+        {**row, "model": model}
+        for row in fits
+        for model in (models if row["method"] == DEFAULT and models else (row["model"],))
+    ]
 
 
 def build_tables(
@@ -302,7 +323,7 @@ def _build(
 def _caption(
     chosen: list[dict[str, Any]], errors: Mapping[Any, Mapping[int, float]], model: str, selection: str, per: str
 ) -> str:
-    first = chosen[0]
+    first, methods = chosen[0], {row["method"] for row in chosen}
     trials = sorted({len(found) for found in errors.values()})
     count = str(trials[0]) if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
     how_many = {"upto": "up to |S̄| of them per row", "fixed": "|S̄| of them per row"}.get(first["set_size"], "")
@@ -315,7 +336,9 @@ def _caption(
         if trials[-1] >= FEWEST_TRIALS
         else f"Bold: the least mean of the row, Supervised aside. No test is made on fewer than {FEWEST_TRIALS} trials."
     )
+    default = f" {DEFAULT}: this library's default, which brings its own model." if DEFAULT in methods else ""
     return (
         f"Mean (standard deviation) of the test MSE of the {model_title(model)}{share} over {count} "
         f"{'trial' if count == '1' else 'trials'}; {sets}. Chosen: {describe_selection(selection, per)}. {tested}"
+        f"{default}"
     )

@@ -6,20 +6,20 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["SHARE_TICKS", "Chart", "Drawing", "shown", "ticks"]
+from plr.report.numbers import shown
+
+__all__ = ["SHARE_TICKS", "Chart", "Drawing", "shown", "text_width", "ticks"]
 
 Tick = tuple[float, str]
 
+_WIDTH = 480
+# The width of a digit of a chart's text on a phone, where texts are largest, and of what is not as wide.
+_DIGIT, _WIDER = 10.2, {"%": 1.5, ",": 0.5, ".": 0.5, " ": 0.5}
 
-def shown(value: float) -> str:
-    """Return a number with four significant digits, as people write it.
 
-    >>> [shown(value) for value in (0.0, 12.3456, -1234567.0, 0.000012345, 5e20)]
-    ['0', '12.35', '−1,234,567', '1.234e-05', '5e+20']
-    """
-    size = abs(value)
-    text = f"{size:,.0f}" if 1000 <= size < 1e12 else f"{size:.4g}"
-    return f"−{text}" if value < 0 else text
+def text_width(words: str) -> float:
+    """Return how much room a text takes in a chart, at most."""
+    return _DIGIT * sum(_WIDER.get(character, 1.0) for character in words)
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -94,25 +94,33 @@ class Chart(Drawing):
         x_ticks: Sequence[Tick] | None = None,
         y_ticks: Sequence[Tick] | None = None,
     ) -> None:
-        super().__init__(label, 480, height, "chart")
+        super().__init__(label, _WIDTH, height, "chart")
         # An axis that is a point is opened around it.
         self.x, self.y = (
             ends if ends[1] > ends[0] else (ends[0] - (abs(ends[0]) or 1.0) / 2, ends[1] + (abs(ends[1]) or 1.0) / 2)
             for ends in (x, y)
         )
-        self._left, self._right, self._top, self._bottom = 62, self.width - 24, 26 if y_label else 10, height - 46
-        for value, words in y_ticks or [(value, shown(value)) for value in ticks(*self.y)]:
+        self._top, self._bottom = 32 if y_label else 12, height - 52
+        y_ticks = y_ticks or [(value, shown(value)) for value in ticks(*self.y)]
+        self._left = math.ceil(max(text_width(words) for _, words in y_ticks)) + 12
+        self._right = self.width - 24
+        x_ticks = x_ticks or _fitting_ticks(*self.x, self._right - self._left)
+        # Room for the half of the last label that is beyond its tick.
+        self._right -= math.ceil(max(0.0, text_width(x_ticks[-1][1]) / 2 - 22))
+        for value, words in y_ticks:
             _, up = self.place(self.x[0], value)
             self.add("path", d=f"M{self._left} {up:g}H{self._right}", class_="grid")
-            self._write(words, self._left - 7, up + 4, "end")
-        for value, words in x_ticks or [(value, shown(value)) for value in ticks(*self.x)]:
+            self._write(words, self._left - 7, up + 5, "end")
+        for value, words in x_ticks:
             across, _ = self.place(value, self.y[0])
             self.add("path", d=f"M{across:g} {self._bottom}v4", class_="axis")
-            self._write(words, across, self._bottom + 18, "middle")
+            self._write(words, across, self._bottom + 22, "middle")
         self.add("path", d=f"M{self._left} {self._bottom}H{self._right}", class_="axis")
-        self._write(x_label, (self._left + self._right) / 2, height - 6, "middle", "label")
+        half = min(text_width(x_label) / 2, self.width / 2)
+        middle = min(max((self._left + self._right) / 2, half), self.width - half)
+        self._write(x_label, middle, height - 8, "middle", "label")
         if y_label:
-            self._write(y_label, 4, 14, "start", "label")
+            self._write(y_label, 4, 16, "start", "label")
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """Return where a point is in the chart; points beyond the axes lie on them."""
@@ -141,13 +149,26 @@ class Chart(Drawing):
         (x0, y0), (x1, y1) = self.place(*corners[:2]), self.place(*corners[2:])
         self.add("rect", title, x=x0, y=y1, width=max(x1 - x0, 0), height=max(y0 - y1, 0), class_=class_)
 
-    def text_below(self, x: float, y: float, words: str) -> None:
-        """Write to the right of a point and a little below it."""
+    def text_beside(self, x: float, y: float, words: str) -> None:
+        """Write below a point and to its right; where there is no room, to its left and above it."""
         px, py = self.place(x, y)
-        self._write(words, px, py + 17, "start")
+        if px + 6 + text_width(words) <= self.width:
+            self._write(words, px + 6, py + 20, "start")
+        else:
+            self._write(words, px - 8, py - 6, "end")
 
     def _write(self, words: str, x: float, y: float, anchor: str, class_: str | None = None) -> None:
         self.add("text", text=words, x=f"{x:g}", y=f"{y:g}", text_anchor=anchor, class_=class_)
+
+
+def _fitting_ticks(low: float, high: float, room: float) -> list[Tick]:
+    """Return ticks whose labels do not touch each other."""
+    for most in (6, 5, 4, 3, 2):
+        found = [(value, shown(value)) for value in ticks(low, high, most)]
+        widest = max(text_width(words) for _, words in found) + 12
+        if len(found) < 2 or (found[1][0] / 2 - found[0][0] / 2) / (high / 2 - low / 2) * room >= widest:
+            break
+    return found
 
 
 def _share(value: float, ends: tuple[float, float]) -> float:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plr.atomic_file import write_files
-from plr.comparison import Comparison
+from plr.comparison import Comparison, with_error
 from plr.errors import ParameterError
-from plr.report.charts import Drawing, shown, ticks
+from plr.report.charts import Drawing, text_width, ticks
+from plr.report.numbers import shown
 from plr.report.pages import render_page
 
 __all__ = ["render_comparison_page", "scores_chart", "write_comparison_page"]
@@ -45,22 +46,19 @@ def scores_chart(names: Sequence[str], scores: Sequence[tuple[float, float]], la
 
     for tick in ticks(low, high):
         drawing.add("path", d=f"M{place(tick):g} 4V{bottom}", class_="grid")
-        drawing.add("text", text=shown(tick), x=place(tick), y=bottom + 16, text_anchor="middle")
+        half = text_width(shown(tick)) / 2
+        middle = min(max(place(tick), half), _WIDTH - half)
+        drawing.add("text", text=shown(tick), x=middle, y=bottom + 18, text_anchor="middle")
     drawing.add("path", d=f"M{_SIDE} {bottom}H{_WIDTH - _SIDE}", class_="axis")
-    drawing.add("text", text=label, x=_WIDTH / 2, y=bottom + 34, text_anchor="middle", class_="label")
+    drawing.add("text", text=label, x=_WIDTH / 2, y=bottom + 36, text_anchor="middle", class_="label")
     for line, (name, (score, error)) in enumerate(zip(names, scores, strict=True)):
         at = _LINE * line + 26
-        words = f"{name}: {shown(score)} ± {shown(error)}"
-        # On the side where there is room.
-        left = place(score) < _WIDTH / 2
-        drawing.add(
-            "text",
-            text=name,
-            x=place(max(score - 2 * error, low)) if left else place(min(score + 2 * error, high)),
-            y=at - 9,
-            text_anchor="start" if left else "end",
-            class_="label",
-        )
+        words = f"{name}: {with_error(score, error)}"
+        # On the side where there is room, as far as there is.
+        left, room = place(score) < _WIDTH / 2, text_width(name)
+        begin, end = place(max(score - 2 * error, low)), place(min(score + 2 * error, high))
+        x = max(min(begin, _WIDTH - room), 0.0) if left else min(max(end, room), float(_WIDTH))
+        drawing.add("text", text=name, x=x, y=at - 9, text_anchor="start" if left else "end", class_="label")
         drawing.add(
             "path", words, d=f"M{place(score - 2 * error):g} {at}H{place(score + 2 * error):g}", class_="spread"
         )
@@ -82,7 +80,9 @@ def render_comparison_page(found: Comparison, source: str = "") -> str:
     errors = [(one.mae, one.mae_error) for one in found.models if one.mae is not None and one.mae_error is not None]
     if found.checked > 1 and len(errors) == len(names):
         drawn.append(scores_chart(names, errors, "mean absolute error on checked rows"))
-    return render_page("plr.report", "comparison", found=found, source=source, drawn=drawn)
+    return render_page(
+        "plr.report", "comparison", filters={"with_error": with_error}, found=found, source=source, drawn=drawn
+    )
 
 
 def write_comparison_page(found: Comparison, out: str | os.PathLike[str], source: str = "") -> Path:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plr.identification import DOUBTFUL, SETTLED
 from plr.intervals import Calibration
 from plr.metrics import ChoiceMetrics, CoverageMetrics, ErrorMetrics
-from plr.report.row_intervals import SHOWN, intervals_of
+from plr.report.row_intervals import LEVELS, SHOWN, ends_of
 from plr.report.rows import Rows
 
 __all__ = ["STATES", "count_states", "find_facts", "states_of"]
@@ -39,10 +39,11 @@ def find_facts(rows: Rows, calibration: Calibration | None, *, new: bool) -> dic
         ``chance`` are the share of those rows in which the likeliest candidate should be the true one, by the model's
         own probabilities and by chance (None without such rows). ``checks`` compares the model with true labels, where
         some are known: ``rows`` with one, those ``scored`` (the true label is among the candidates), ``several``
-        candidates among them, the share whose choice is ``right``, ``rmse``, ``mae``, ``r2``, ``reliability`` (mean
-        probability, share that is true and number of candidates, by bins of probability), ``calibration_error``, and
-        how often 90 % ``intervals`` hold the true labels, as `plr.metrics.CoverageMetrics` has it (None for training
-        rows, whose predictions know too much).
+        candidates among them, the share whose choice is ``right`` with its standard error, ``rmse``, ``mae``, ``r2``,
+        ``reliability`` (by bins of probability, as `plr.metrics.ChoiceMetrics` has it), ``calibration_error`` and what
+        of it may be chance, and how often 90 % ``intervals`` hold the true labels, as `plr.metrics.CoverageMetrics` has
+        it, with ``levels``: the same of intervals of other coverages (None for training rows, whose predictions know
+        too much).
     """
     several = rows.several
     among = rows.weight[several]
@@ -86,18 +87,25 @@ def _checks(rows: Rows, calibration: Calibration | None) -> dict[str, Any] | Non
         given=rows.given,
     )
     error, choice = errors.figures(), choices.figures()
-    intervals, covered = intervals_of(rows, calibration), None
-    if intervals is not None:
-        coverage = CoverageMetrics(SHOWN)
-        coverage.add(intervals.ends, truth, weight=rows.weight)
-        covered = coverage.figures()
+    levels = {}
+    for level in LEVELS:
+        ends = ends_of(rows, calibration, level)
+        if ends is not None:
+            coverage = CoverageMetrics(level)
+            coverage.add(ends, truth, weight=rows.weight)
+            levels[level] = coverage.figures()
+    covered = None
+    if SHOWN in levels:
+        covered = {**levels[SHOWN], "levels": [{"asked": level, **found} for level, found in levels.items()]}
     return {
         "rows": rows.total,
         "scored": choice["rows_with_truth_among_candidates"],
         "several": choice["rows_scored_with_several"],
         "right": choice["accuracy_with_several"],
+        "right_error": choice["accuracy_with_several_error"],
         **{name: error[name] for name in ("rmse", "mae", "r2")},
-        "reliability": [(found["said"], found["true"], found["candidates"]) for found in choice["calibration"]],
+        "reliability": choice["calibration"],
         "calibration_error": choice["calibration_error"],
+        "calibration_error_by_chance": choice["calibration_error_by_chance"],
         "intervals": covered,
     }

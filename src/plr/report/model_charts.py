@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from plr.contracts import Report
 from plr.intervals import Calibration
-from plr.report.charts import SHARE_TICKS, Chart, Drawing, shown, ticks
+from plr.report.charts import SHARE_TICKS, Chart, Drawing, ticks
 from plr.report.facts import STATES, count_states, states_of
-from plr.report.row_intervals import SHOWN, RowIntervals, reach, widths_differ
+from plr.report.numbers import exact, shown
+from plr.report.row_intervals import LEVELS, SHOWN, RowIntervals, reach, widths_differ
 from plr.report.rows import Rows
 
 __all__ = [
@@ -80,7 +81,7 @@ def candidates_chart(rows: Rows, intervals: RowIntervals | None, name: str) -> t
     states = np.where(rows.several, states_of(rows.top), 0)
     dots = zip(rows.prediction, rows.values[rows.likeliest], rows.top, rows.number, states, strict=True)
     for prediction, value, sure, number, state in sorted(dots, key=lambda dot: dot[-1]):
-        words = f"Row {number}: {shown(value)} with probability {sure:.2f}, predicted {shown(prediction)}"
+        words = f"Row {number}: {shown(value)} with probability {sure:.0%}, predicted {shown(prediction)}"
         chart.dot(prediction, value, 3.2, f"dot {STATES[state]}", words)
     return chart, len(rows)
 
@@ -196,8 +197,8 @@ def probability_chart(rows: Rows) -> Chart:
     return chart
 
 
-def reliability_chart(reliability: Sequence[tuple[float, float, int]]) -> Chart:
-    """Draw how often candidates are true over how probable they were said to be, given with how many they are."""
+def reliability_chart(reliability: Sequence[Mapping[str, Any]]) -> Chart:
+    """Draw how often candidates are true over how probable they were said to be, with two standard errors."""
     chart = Chart(
         "Share of candidates that are true over the probability that the model gave them; the diagonal is perfect.",
         (0.0, 1.0),
@@ -209,16 +210,27 @@ def reliability_chart(reliability: Sequence[tuple[float, float, int]]) -> Chart:
         height=280,
     )
     chart.line([(0, 0), (1, 1)], "diagonal")
-    chart.line([(said, came) for said, came, _ in reliability], "line")
-    most = max(count for _, _, count in reliability)
-    for said, came, count in reliability:
+    chart.line([(part["said"], part["true"]) for part in reliability], "line")
+    most = max(part["candidates"] for part in reliability)
+    for part in reliability:
+        said, came, count = part["said"], part["true"], part["candidates"]
+        _draw_errors(chart, said, came, part["true_error"])
         words = f"{count:,} candidates given {said:.0%} on average; {came:.0%} of them are true"
         chart.dot(said, came, 3.5 + 5 * (count / most) ** 0.5, "dot line-dot", words)
     return chart
 
 
-def coverage_chart(calibration: Calibration) -> Chart:
-    """Draw which share of true labels intervals of a width hold, adaptive ones and constant ones."""
+def _draw_errors(chart: Chart, x: float, share: float, error: float) -> None:
+    """Draw some standard errors of a share to both sides."""
+    chart.line([(x, max(share - _ERRORS * error, 0.0)), (x, min(share + _ERRORS * error, 1.0))], "spread")
+
+
+def coverage_chart(calibration: Calibration, measured: Sequence[Mapping[str, Any]] = ()) -> Chart:
+    """Draw which share of true labels intervals of a width hold, adaptive ones and constant ones.
+
+    The band around the former is two standard errors that as many known labels would leave. ``measured`` has the shares
+    that were found in rows whose true labels are known, by the coverage asked for.
+    """
     curves = {"line": calibration.adaptive, "line plain": calibration.constant}
     until = {
         kind: min(int(np.searchsorted(curve.covered, 0.985)), len(curve.covered) - 1) for kind, curve in curves.items()
@@ -237,13 +249,30 @@ def coverage_chart(calibration: Calibration) -> Chart:
     for kind, curve in reversed(curves.items()):
         some = np.unique(np.linspace(0, until[kind], 300).astype(np.int64))
         width = curve.upper - curve.lower
+        if curve is calibration.adaptive:
+            covered = curve.covered[some]
+            error = _ERRORS * np.sqrt(covered * (1.0 - covered) / calibration.rows)
+            above = list(zip(width[some].tolist(), (covered + error).tolist(), strict=True))
+            below = list(zip(width[some].tolist(), (covered - error).tolist(), strict=True))
+            chart.line([*above, *reversed(below)], "band", "Z")
         chart.line([(0.0, 0.0), *((float(width[at]), float(curve.covered[at])) for at in some)], kind)
-    for coverage in (0.5, 0.8, SHOWN):
+    found = {part["asked"]: part for part in measured}
+    for coverage in LEVELS:
         words = reach(calibration, coverage)
         if words is not None:
             low, high = calibration.ends(coverage)
             chart.dot(high - low, coverage, 4, "dot line-dot", f"{coverage:.0%}: {words}")
-            chart.text_below(high - low, coverage, f"{coverage:.0%}: {words}")
+            chart.text_beside(high - low, coverage, f"{coverage:.0%}: {words}")
+            if coverage in found:
+                share = found[coverage]["coverage"]
+                _draw_errors(chart, high - low, share, found[coverage]["coverage_error"])
+                chart.dot(
+                    high - low,
+                    share,
+                    4,
+                    "dot likely",
+                    f"{share:.1%} of the true values where {coverage:.0%} were asked for",
+                )
     return chart
 
 
@@ -261,9 +290,9 @@ def width_chart(by_width: Sequence[Mapping[str, Any]]) -> Chart:
     )
     chart.line([(0.0, SHOWN), (far * 1.05, SHOWN)], "diagonal")
     for part in by_width:
-        at, share, spread = part["mean_width"], part["coverage"], _ERRORS * part["coverage_error"]
+        at, share = part["mean_width"], part["coverage"]
         words = f"{part['rows']:,} rows with intervals {shown(at)} wide: {share:.0%} hold the true value"
-        chart.line([(at, max(share - spread, 0.0)), (at, min(share + spread, 1.0))], "line plain")
+        _draw_errors(chart, at, share, part["coverage_error"])
         chart.dot(at, share, 4, "dot line-dot", words)
     return chart
 
@@ -319,7 +348,7 @@ def strip(
         low, high = ends
         return round(6 + 188 * min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0), 1)
 
-    label = ", ".join(f"{shown(value)} {share:.0%}" for value, share in zip(values[:8], probabilities[:8], strict=True))
+    label = ", ".join(f"{exact(value)} {share:.0%}" for value, share in zip(values[:8], probabilities[:8], strict=True))
     drawn = Drawing(f"Candidates: {label}", 200, 28, "strip")
     for piece in pieces:
         left, right = map(across, piece)
@@ -329,7 +358,7 @@ def strip(
     best = int(np.argmax(probabilities))
     for place in sorted(range(len(values)), key=lambda place: place == best):
         value, share = values[place], probabilities[place]
-        kind, title = "chosen" if place == best else "other", f"{shown(value)}: {share:.0%}"
+        kind, title = "chosen" if place == best else "other", f"{exact(value)}: {share:.0%}"
         drawn.add("circle", title, cx=across(value), cy=14, r=round(2.2 + 5 * share**0.5, 1), class_=kind)
     return drawn
 

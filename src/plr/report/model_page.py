@@ -12,6 +12,8 @@ import numpy as np
 
 from plr.atomic_file import write_files
 from plr.candidates import CandidateSets
+from plr.diagnosis import Diagnosis, measured
+from plr.diagnosis.findings import NOT_MEASURED
 from plr.errors import ParameterError
 from plr.identification import DOUBTFUL, SETTLED
 from plr.learners.committee import FittedCommittee
@@ -31,6 +33,7 @@ from plr.report.model_charts import (
     truth_chart,
     width_chart,
 )
+from plr.report.numbers import decimals_of
 from plr.report.pages import render_page
 from plr.report.provenance import columns_of, command_of, settings_of, table_of
 from plr.report.review_data import review_data
@@ -49,6 +52,7 @@ __all__ = [
 ]
 
 _MOST_NAMES, _LONGEST_NAME = 8, 60
+_VERDICT = ("verdict", "headline", "reason", "advice")
 # Rows worth checking that a model file keeps.
 _REVIEWED = 50
 
@@ -115,6 +119,17 @@ class ModelContent:
         return f"The model predicts the true value, for which {', '.join(first)} and {last} hold the candidates."
 
     @property
+    def verdict(self) -> dict[str, str] | None:
+        """What ``plr check`` says about the training rows: verdict, headline, reason and advice, as far as is known."""
+        found, page = self.model.diagnosis_, (self.manifest.get("extra") or {}).get("page")
+        if found is None:
+            return None
+        kept = page.get("check") if isinstance(page, dict) else None
+        if found.verdict == NOT_MEASURED and isinstance(kept, dict) and kept.keys() >= set(_VERDICT):
+            return {name: str(kept[name]) for name in _VERDICT}
+        return _in_words(found)
+
+    @property
     def facts(self) -> dict[str, Any] | None:
         """The figures about the rows, as `plr.report.facts.find_facts` returns them."""
         return None if self.rows is None else find_facts(self.rows, self.model.calibration_, new=self.new)
@@ -172,7 +187,12 @@ def training_rows(
         columns=columns,
         naming=naming,
     )
-    page = {"training": rows.to_dict(), "importance": None if importance is None else asdict(importance)}
+    page: dict[str, Any] = {
+        "training": rows.to_dict(),
+        "importance": None if importance is None else asdict(importance),
+    }
+    if model.diagnosis_ is not None:
+        page["check"] = _in_words(measured(model.diagnosis_, X, S))
     if found is not None and rows.several.any():
         if names is None:
             names = (np.arange(len(S)) if S.kept is None else S.kept).tolist()
@@ -199,6 +219,10 @@ def read_review(manifest: Mapping[str, Any]) -> ReviewQueue | None:
     return None if found is None else ReviewQueue.from_dict(found)
 
 
+def _in_words(found: Diagnosis) -> dict[str, str]:
+    return {**found.brief(), "headline": found.headline}
+
+
 def write_model_page(content: ModelContent, out: str | os.PathLike[str]) -> Path:
     """Write the page of a model.
 
@@ -220,6 +244,7 @@ def render_model_page(content: ModelContent) -> str:
     facts, rows, model = content.facts, content.rows, content.model
     checks = None if facts is None else facts["checks"]
     calibration, diagnosis = model.calibration_, model.diagnosis_
+    caution = "" if diagnosis is None else diagnosis.caution
     several = facts is not None and facts["several"] > 0
     reliability = [] if checks is None else checks["reliability"]
     overconfident = False
@@ -227,7 +252,8 @@ def render_model_page(content: ModelContent) -> str:
         overconfident = is_overconfident(facts["expected"] or 0.0, checks["right"], checks["several"])
     trained = content.trained if content.new else rows
     intervals = None if rows is None else intervals_of(rows, calibration)
-    by_width = checks["intervals"]["by_width"] if checks is not None and checks["intervals"] is not None else []
+    found = {} if checks is None or checks["intervals"] is None else checks["intervals"]
+    by_width, levels = found.get("by_width", []), found.get("levels", [])
     return render_page(
         "plr.report",
         "model",
@@ -238,11 +264,12 @@ def render_model_page(content: ModelContent) -> str:
         never_among=NEVER_AMONG,
         settled=SETTLED,
         doubtful=DOUBTFUL,
-        caution="" if diagnosis is None else diagnosis.caution,
+        verdict=None if caution else content.verdict,
+        caution=caution,
         advice="" if diagnosis is None else diagnosis.advice,
-        dependence=diagnosis.reason if diagnosis is not None and diagnosis.dependent else "",
         believable=model.prior_.describe() if model.prior_ is not None and model.prior_.checked else [],
         overconfident=overconfident,
+        importance_decimals=None if content.importance is None else decimals_of([0.0, *content.importance.changes]),
         state_bar=state_bar(facts["counts"]) if facts is not None else [],
         noise_scale=model.noise_scale_,
         calibration=calibration,
@@ -258,7 +285,7 @@ def render_model_page(content: ModelContent) -> str:
         after_process=isinstance(model.model_, FittedCommittee) and model.model_.labels != "drawn",
         probabilities_drawn=probability_chart(rows) if rows is not None and several else None,
         reliability_drawn=reliability_chart(reliability) if reliability else None,
-        coverage_drawn=None if calibration is None else coverage_chart(calibration),
+        coverage_drawn=None if calibration is None else coverage_chart(calibration, levels),
         widths_drawn=width_chart(by_width) if by_width else None,
         intervals=intervals,
         intervals_drawn=None if rows is None or intervals is None else intervals_chart(rows, intervals, content.label),

@@ -1,16 +1,17 @@
 """HTML pages from templates: each one file, which loads nothing and runs nothing but its own script.
 
 A page NAME is made of ``NAME.html``, ``NAME.css`` and ``NAME.js`` in the folder ``templates`` of its package, and of
-``base.html``, ``base.css`` and the macros of ``parts.html``, which all pages share.
+``base.html``, ``base.css``, ``base.js`` and the macros of ``parts.html``, which all pages share.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 
-from plr.report.charts import shown
+from plr.report.numbers import exact, shown, to_decimals
 
 __all__ = ["render_page"]
 
@@ -34,7 +35,8 @@ def render_page(
     style : str
         More rules, beside those of the files.
     filters : mapping of str to callable, optional
-        More filters for the templates; ``number``, ``thousands`` and ``percent`` are always there.
+        More filters for the templates, beside those that are always there: ``number``, ``exact``, ``decimals``,
+        ``thousands``, ``percent`` and ``breakable``.
     **values
         What the templates show.
     """
@@ -48,19 +50,32 @@ def render_page(
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     environment.filters |= {
         "number": shown,
+        "exact": exact,
+        "decimals": to_decimals,
+        "breakable": _breakable,
         "thousands": "{:,.0f}".format,
         "percent": "{:.0%}".format,
         **(filters or {}),
     }
     read = {kind: loader.get_source(environment, f"{name}.{kind}")[0] for kind in ("css", "js")}
-    style = loader.get_source(environment, "base.css")[0] + read["css"] + style
+    shared = {kind: loader.get_source(environment, f"base.{kind}")[0] for kind in ("css", "js")}
+    style, script = shared["css"] + read["css"] + style, shared["js"] + read["js"]
     # Nothing may be fetched, and no style or script applied but what is in these files.
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src {_digest(style)}; script-src {_digest(read['js'])}"
+        f"style-src {_digest(style)}; script-src {_digest(script)}"
     )
     template = environment.get_template(f"{name}.html")
-    return template.render(style=Markup(style), script=Markup(read["js"]), policy=policy, **values)
+    return template.render(style=Markup(style), script=Markup(script), policy=policy, **values)
+
+
+def _breakable(text: object) -> str:
+    """Return a name that may go on in a new line behind its punctuation, so that no word in it is broken."""
+    from markupsafe import Markup, escape
+
+    # Not before digits: numbers stay whole.
+    parts = re.split(r"(?<=[^\w\s]|_)(?=[^\W\d_])", str(text))
+    return Markup("<wbr>").join(escape(part) for part in parts)
 
 
 def _digest(text: str) -> str:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from plr.candidates.known import CANNOT_TELL, NONE_OF_THESE
+from plr.report.row_table import FIRST_COLUMNS
 from plr.review_queue import ReviewQueue
 
 __all__ = ["review_data"]
@@ -25,4 +26,5 @@ def review_data(queue: ReviewQueue | None) -> dict[str, Any] | None:
         "key": hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16],
         "none": NONE_OF_THESE,
         "unsure": CANNOT_TELL,
+        "first_columns": FIRST_COLUMNS,
     }

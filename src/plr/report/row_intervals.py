@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from plr.errors import ParameterError
 from plr.intervals import Calibration
 from plr.regressor import PartialLabelRegressor
-from plr.report.charts import shown
+from plr.report.numbers import shown
 from plr.report.rows import Rows
 
-__all__ = ["SHOWN", "RowIntervals", "intervals_of", "reach", "widths_differ", "widths_of"]
+__all__ = ["LEVELS", "SHOWN", "RowIntervals", "ends_of", "intervals_of", "reach", "widths_differ", "widths_of"]
 
 Floats = NDArray[np.float64]
 
 SHOWN = 0.9
 """The coverage of the intervals that the page shows."""
+
+LEVELS = (0.5, 0.8, SHOWN)
+"""Coverages that are compared with how many true labels intervals hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +53,24 @@ def widths_of(model: PartialLabelRegressor, X: Any, prediction: Floats, scale: F
 
 def intervals_of(rows: Rows, calibration: Calibration | None) -> RowIntervals | None:
     """Return the adaptive intervals of some rows; None where there are none."""
-    if calibration is None or (rows.relative is None and widths_differ(calibration)):
+    ends = ends_of(rows, calibration, SHOWN)
+    if calibration is None or ends is None:
         return None
-    try:
-        ends = calibration.intervals(rows.prediction, SHOWN, widths=rows.relative)
-        sets = calibration.label_sets(rows.prediction, SHOWN, rows.relative)
-    except ParameterError:
-        # Too few rows for so high a coverage.
-        return None
+    sets = calibration.label_sets(rows.prediction, SHOWN, rows.relative)
     return RowIntervals(
         ends, [pieces if len(pieces) > 1 else whole[None] for pieces, whole in zip(sets, ends, strict=True)]
     )
+
+
+def ends_of(rows: Rows, calibration: Calibration | None, coverage: float) -> Floats | None:
+    """Return the ends of the adaptive intervals of some rows, of shape (n, 2); None where there are none."""
+    if calibration is None or (rows.relative is None and widths_differ(calibration)):
+        return None
+    try:
+        return calibration.intervals(rows.prediction, coverage, widths=rows.relative)
+    except ParameterError:
+        # Too few rows for so high a coverage.
+        return None
 
 
 def reach(calibration: Calibration | None, coverage: float = SHOWN) -> str | None:

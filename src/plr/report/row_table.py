@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from plr.intervals import Calibration
-from plr.report.charts import shown
 from plr.report.facts import STATES, states_of
 from plr.report.model_charts import WORDS, strip, value_range
+from plr.report.numbers import decimals_of, exact, to_decimals
 from plr.report.row_intervals import RowIntervals, intervals_of
 from plr.report.rows import Rows
 
@@ -17,6 +17,12 @@ __all__ = ["first_rows", "rows_data"]
 
 PAGE = 25
 """Rows of one page of the table."""
+
+FIRST_COLUMNS = 3
+"""Columns of the data that the table shows at first; the others on demand."""
+
+FIRST_VALUES = 3
+"""Candidates of a row that are written out at first, the likeliest; the others on demand."""
 
 
 def rows_data(rows: Rows, calibration: Calibration | None, slots: tuple[str, ...]) -> dict[str, Any]:
@@ -31,9 +37,9 @@ def rows_data(rows: Rows, calibration: Calibration | None, slots: tuple[str, ...
         "given": rows.given.tolist(),
         "values": _short(rows.values, 9),
         "shares": [round(share, 3) for share in rows.probabilities.tolist()],
-        "prediction": _short(rows.prediction, 6),
-        "lower": None if intervals is None else _short(intervals.ends[:, 0], 6),
-        "upper": None if intervals is None else _short(intervals.ends[:, 1], 6),
+        "prediction": _short(rows.prediction, 9),
+        "lower": None if intervals is None else _short(intervals.ends[:, 0], 9),
+        "upper": None if intervals is None else _short(intervals.ends[:, 1], 9),
         "pieces": {
             place: _short(pieces.ravel(), 6)
             for place, pieces in enumerate([] if intervals is None else intervals.pieces)
@@ -46,7 +52,10 @@ def rows_data(rows: Rows, calibration: Calibration | None, slots: tuple[str, ...
         "columns": [{"name": name, "cells": cells} for name, cells in rows.columns.items()],
         "slots": None if of is None else {"names": slots, "of": of.tolist()},
         "ends": _short(np.array([low, high]), 6),
+        "decimals": decimals_of([low, high]),
         "page": PAGE,
+        "first_columns": FIRST_COLUMNS,
+        "first_values": FIRST_VALUES,
         "words": [WORDS[state] for state in STATES],
     }
 
@@ -78,7 +87,16 @@ def first_rows(rows: Rows, calibration: Calibration | None, name: str, slots: tu
     ]
     first = rows.take(rows.by_doubt[:PAGE])
     intervals = intervals_of(first, calibration)
-    return {"heads": heads, "lines": [_line(first, place, intervals, ends, slots) for place in range(len(first))]}
+    return {
+        "heads": [{"key": key, "title": title, "more": _is_more(key)} for key, title in heads],
+        "lines": [_line(first, place, intervals, ends, slots) for place in range(len(first))],
+        "more": max(len(rows.columns) - FIRST_COLUMNS, 0),
+    }
+
+
+def _is_more(key: str) -> bool:
+    """Return whether a column, by what the script sorts by, is shown only on demand."""
+    return key[:1] == "c" and key[1:].isdigit() and int(key[1:]) >= FIRST_COLUMNS
 
 
 def _line(
@@ -87,24 +105,29 @@ def _line(
     begin, end = rows.offsets[place], rows.offsets[place + 1]
     values, shares = rows.values[begin:end].tolist(), rows.probabilities[begin:end].tolist()
     best, prediction = int(rows.likeliest[place]), float(rows.prediction[place])
+    decimals = decimals_of(ends)
+    order = sorted(range(len(values)), key=lambda at: -shares[at])
+    written = [f"{exact(values[at])} ({shares[at]:.0%})" for at in order]
     state = STATES[int(states_of(rows.top[place : place + 1])[0])]
     pieces, interval = [], ""
     if intervals is not None:
         pieces = intervals.pieces[place].tolist()
-        interval = " to ".join(shown(end) for end in intervals.ends[place].tolist())
+        interval = " to ".join(to_decimals(end, decimals) for end in intervals.ends[place].tolist())
     of = _slots(rows, slots)
-    context = [texts[place] for texts in rows.columns.values()]
+    context = [(texts[place], at >= FIRST_COLUMNS) for at, texts in enumerate(rows.columns.values())]
     return {
         "number": rows.number[place],
         "drawn": strip(values, shares, prediction, pieces, ends),
-        "likeliest": f"{rows.values[best]:.9g}",
+        "values": written[:FIRST_VALUES],
+        "other_values": written[FIRST_VALUES:],
+        "likeliest": exact(rows.values[best]),
         "slot": "" if of is None else slots[of[best]],
-        "probability": f"{rows.top[place]:.2f}",
+        "probability": f"{rows.top[place]:.0%}",
         "state": state,
         "words": WORDS[state],
-        "prediction": shown(prediction),
+        "prediction": to_decimals(prediction, decimals),
         "interval": interval,
-        "truth": None if rows.truth is None else "" if np.isnan(rows.truth[place]) else f"{rows.truth[place]:.9g}",
+        "truth": None if rows.truth is None else "" if np.isnan(rows.truth[place]) else exact(rows.truth[place]),
         "before": context[: rows.naming],
         "after": context[rows.naming :],
     }

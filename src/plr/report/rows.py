@@ -23,7 +23,7 @@ __all__ = ["Rows", "make_rows"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# A page with so many rows has about three megabytes.
+# A page with so many rows has about three megabytes, and at most half as much again for columns of the data.
 _MOST_ROWS = 20_000
 _MOST_CANDIDATES = 120_000
 _MOST_OF_A_ROW = 100

@@ -28,6 +28,8 @@ from plr.paper.agreement import (
 from plr.paper.observations import Observation, check_observations, measured_means, published_means
 from plr.paper.protocol import Protocol
 from plr.paper.published import Place
+from plr.paper.ranks import FEWEST_DATASETS, Ranking, build_rankings, ranks_csv
+from plr.paper.report.rank_chart import rank_chart
 from plr.paper.selection import DISTINCT_SELECTIONS, choose, parse_selection, short_selection, summarise
 from plr.paper.store import Store
 from plr.paper.table_formats import (
@@ -40,14 +42,17 @@ from plr.paper.table_formats import (
     table_text,
 )
 from plr.paper.tables import (
+    FEWEST_TRIALS,
     Characteristics,
     ResultTable,
+    beside_models,
     build_table1,
     build_tables,
     dataset_title,
     describe_selection,
     model_title,
 )
+from plr.paper.times import MethodTime, measure_times, times_csv
 from plr.progress import describe_seconds
 from plr.report.pages import render_page
 
@@ -72,10 +77,22 @@ _MARKS = {
 
 @dataclass(frozen=True)
 class View:
-    """What one selection rule makes of the store; ``summary`` has one row for each table cell."""
+    """What one selection rule makes of the store.
+
+    Attributes
+    ----------
+    agreement : Agreement
+    tables : list of ResultTable
+    rankings : list of Ranking
+    observations : list of Observation
+        Empty where there are too few trials to judge them by.
+    summary : list of dict
+        One row for each table cell.
+    """
 
     agreement: Agreement
     tables: list[ResultTable]
+    rankings: list[Ranking]
     observations: list[Observation]
     summary: list[dict[str, Any]]
 
@@ -109,6 +126,9 @@ class Content:
         The one that agrees with the most published cells.
     published_observations : list of Observation
         The same statements over the published tables.
+    times : list of MethodTime
+    fewest_trials : int
+        Of any table cell.
     """
 
     protocol: Protocol
@@ -121,6 +141,8 @@ class Content:
     agreements: list[Agreement]
     best: Agreement | None
     published_observations: list[Observation]
+    times: list[MethodTime]
+    fewest_trials: int
 
     @property
     def chosen(self) -> View:
@@ -169,6 +191,8 @@ def write_report(
         files[f"table1.{form}"] = table1_text(content.table1, form).encode()
         for table in content.chosen.tables:
             files[f"{table.name}.{form}"] = table_text(table, form).encode()
+    files["ranks.csv"] = ranks_csv(content.chosen.rankings).encode()
+    files["times.csv"] = times_csv(content.times).encode()
     for name, _, _, figure in drawn:
         files[f"{name}.svg"] = svgs[name]
         files[f"{name}.png"] = figures.to_png(figure)
@@ -200,16 +224,24 @@ def gather(
     for row in rows:
         by_epoch.setdefault(row["rule"], []).append(row)
     agreements, views = [], []
+    finished = Counter(
+        (cell["dataset"], cell["model"], cell["method"], cell["false_labels"], cell["fraction"])
+        for cell in cells
+        if cell["state"] == "done"
+    )
+    fewest = min(finished.values(), default=0)
     for way in ("trial", "cell"):
         for rule in DISTINCT_SELECTIONS:
             chosen = choose(by_epoch.get(parse_selection(rule)[0], []), rule, per=way)
             if not chosen:
                 continue
+            chosen = beside_models(chosen)
             summary = summarise(chosen)
             agreements.append(agreement_of(summary, rule, way, notes))
             if way == per:
                 tables = build_tables(chosen, summary, per=per, notes=notes)
-                views.append(View(agreements[-1], tables, check_observations(measured_means(summary)), summary))
+                observed = check_observations(measured_means(summary)) if fewest >= FEWEST_TRIALS else []
+                views.append(View(agreements[-1], tables, build_rankings(tables), observed, summary))
     views.sort(key=lambda view: view.selection != name)
     if not views or views[0].selection != name:
         raise StoreError(f"{store.path} has no finished cell to report under the selection {name!r}.")
@@ -228,6 +260,8 @@ def gather(
         agreements=agreements,
         best=best_agreement(agreements),
         published_observations=check_observations(published_means()),
+        times=measure_times(cells, runs, store.protocol),
+        fewest_trials=fewest,
     )
 
 
@@ -296,7 +330,11 @@ def render_report(content: Content, pictures: list[tuple[str, str, str, str, str
         views=content.views,
         done=content.states.get("done", 0),
         total=sum(content.states.values()),
-        settings=[(name.replace("_", " "), _show(value)) for name, value in settings if value != []],
+        settings=[(name.replace("_", " "), _words(value)) for name, value in settings if value != []],
+        several_devices=len({time.device for time in content.times}) > 1,
+        rank_chart=rank_chart,
+        fewest_datasets=FEWEST_DATASETS,
+        enough_trials=FEWEST_TRIALS,
         agreements={(agreement.selection, agreement.per): agreement for agreement in content.agreements},
         figures=pictures,
         marks=_MARKS,
@@ -309,7 +347,8 @@ def render_report(content: Content, pictures: list[tuple[str, str, str, str, str
     )
 
 
-def _show(value: object) -> str:
+def _words(value: object) -> list[str]:
+    """Return what a setting is as words that are not to be broken."""
     if isinstance(value, list):
-        return ", ".join(map(_show, value))
-    return value if isinstance(value, str) else json.dumps(value)
+        return [" ".join(_words(item)) for item in value]
+    return [value if isinstance(value, str) else json.dumps(value)]

@@ -1,1 +1,1 @@
-"use strict";
+// Nothing beside base.js.

@@ -1,4 +1,18 @@
-"use strict";
+// Numbers as plr.report.numbers writes them.
+const signed = (value, text) => (value < 0 ? `−${text}` : text);
+const digits = (most) => {
+  const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: most });
+  const power = (size) => size.toExponential(most - 1).replace(/\.?0*e/, "e").replace(/([+-])(\d)$/, (_, sign, digit) => `${sign}0${digit}`);
+  return (value) => {
+    const size = Math.abs(value);
+    return signed(value, size !== 0 && (size < 1e-4 || size >= 1e12) ? power(size) : plain.format(size));
+  };
+};
+const exact = digits(9), four = digits(4);
+// Names may go on in a new line behind their punctuation, as in plr.report.pages.
+const breakable = (text) => text.split(/(?<=[^\p{L}\p{N}\s])(?=\p{L})/u)
+  .flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part]));
+const percent = (share) => `${Math.round(100 * share)}%`;
 (() => {
   const source = document.getElementById("rows-data");
   if (!source) return;
@@ -28,22 +42,20 @@
   const textOf = (row) => {
     if (texts[row] === undefined) {
       const parts = [data.number[row], ...data.columns.map((column) => column.cells[row])];
-      for (let at = begin[row]; at < begin[row + 1]; at++) parts.push(data.values[at]);
+      for (let at = begin[row]; at < begin[row + 1]; at++) parts.push(data.values[at], exact(data.values[at]));
       texts[row] = parts.join(" ").toLowerCase();
     }
     return texts[row];
   };
 
-  const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
-  const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+  const fixed = data.decimals === null ? null : new Intl.NumberFormat("en", {
+    minimumFractionDigits: data.decimals, maximumFractionDigits: data.decimals,
+  });
   const shown = (value) => {
-    const size = Math.abs(value);
-    let text = plain.format(size);
-    if (size !== 0 && (size < 1e-4 || size >= 1e12)) text = size.toExponential(3);
-    else if (size >= 1000) text = whole.format(size);
-    return value < 0 ? `−${text}` : text;
+    if (fixed === null) return four(value);
+    const text = fixed.format(Math.abs(value));
+    return /[1-9]/.test(text) ? signed(value, text) : text;
   };
-  const percent = (share) => `${Math.round(100 * share)}%`;
 
   const make = (name, content, className) => {
     const made = document.createElement(name);
@@ -68,7 +80,7 @@
   const strip = (row) => {
     const spoken = [];
     for (let at = begin[row]; at < Math.min(begin[row + 1], begin[row] + 8); at++) {
-      spoken.push(`${shown(data.values[at])} ${percent(data.shares[at])}`);
+      spoken.push(`${exact(data.values[at])} ${percent(data.shares[at])}`);
     }
     const label = `Candidates: ${spoken.join(", ")}`;
     const made = draw("svg", { viewBox: "0 0 200 28", role: "img", "aria-label": label, class: "strip" });
@@ -84,28 +96,48 @@
     for (let at = begin[row]; at < begin[row + 1]; at++) if (at !== best[row]) order.push(at);
     for (const at of [...order, best[row]]) {
       const radius = (2.2 + 5 * Math.sqrt(data.shares[at])).toFixed(1);
-      const title = `${shown(data.values[at])}: ${percent(data.shares[at])}`;
+      const title = `${exact(data.values[at])}: ${percent(data.shares[at])}`;
       const place = { cx: across(data.values[at]), cy: 14, r: radius, class: at === best[row] ? "chosen" : "other" };
       made.append(draw("circle", place, title));
     }
     return made;
   };
+  const ordered = (row) => {
+    const places = Array.from({ length: data.sizes[row] }, (_, place) => begin[row] + place);
+    return places.sort((a, b) => data.shares[b] - data.shares[a] || a - b);
+  };
+  const listed = (texts) => texts.flatMap((text, place) => (
+    place + 1 < texts.length ? [make("span", `${text},`, "whole"), " "] : [make("span", text, "whole")]
+  ));
+  const written = (row) => {
+    const texts = ordered(row).map((at) => `${exact(data.values[at])} (${percent(data.shares[at])})`);
+    const first = make("p", undefined, "values"), others = texts.slice(data.first_values);
+    first.append(...listed(texts.slice(0, data.first_values)));
+    if (!others.length) return [first];
+    const more = make("details", undefined, "values");
+    more.append(make("summary", `${others.length} more`), ...listed(others));
+    return [first, more];
+  };
   const line = (row) => {
     const made = make("tr");
     const number = make("th", String(data.number[row]));
     number.scope = "row";
-    const context = data.columns.map((column) => make("td", column.cells[row], "text"));
+    const context = data.columns.map((column, place) => {
+      const cell = make("td", undefined, place < data.first_columns ? "text" : "text more");
+      cell.append(...breakable(column.cells[row]));
+      return cell;
+    });
     made.append(number, ...context.slice(0, data.naming));
     const drawn = make("td", undefined, "drawn");
-    drawn.append(strip(row));
-    const chosen = make("td", String(data.values[best[row]]));
+    drawn.append(strip(row), ...written(row));
+    const chosen = make("td", exact(data.values[best[row]]));
     if (data.slots) chosen.append(make("small", ` ${data.slots.names[data.slots.of[best[row]]] ?? ""}`));
-    const share = make("td", `${top[row].toFixed(2)} `);
+    const share = make("td", `${percent(top[row])} `);
     share.append(make("small", data.words[kind[row]], kinds[kind[row]]));
     const predicted = make("td", shown(data.prediction[row]));
     if (data.lower) predicted.append(make("small", ` ${shown(data.lower[row])} to ${shown(data.upper[row])}`));
     made.append(drawn, chosen, share, predicted);
-    if (data.truth) made.append(make("td", data.truth[row] === null ? "" : String(data.truth[row])));
+    if (data.truth) made.append(make("td", data.truth[row] === null ? "" : exact(data.truth[row])));
     made.append(...context.slice(data.naming));
     return made;
   };
@@ -164,6 +196,31 @@
       choose();
     });
   }
+  const more = document.getElementById("rows-more");
+  more?.addEventListener("change", () => table.classList.toggle("all", more.checked));
+  const own = ["row", "candidates", "probabilities", "value", "probability", "state", "prediction", "lower", "upper", "truth"];
+  document.getElementById("rows-download").addEventListener("click", () => {
+    const columns = data.columns.filter((column) => !own.includes(column.name));
+    const heads = own.filter((name) => (name !== "lower" && name !== "upper") || data.lower)
+      .filter((name) => name !== "truth" || data.truth);
+    const cells = (row) => {
+      const places = Array.from({ length: data.sizes[row] }, (_, place) => begin[row] + place);
+      const values = {
+        row: data.number[row],
+        candidates: places.map((at) => data.values[at]).join("|"),
+        probabilities: places.map((at) => data.shares[at]).join("|"),
+        value: data.values[best[row]],
+        probability: top[row],
+        state: data.words[kind[row]],
+        prediction: data.prediction[row],
+        lower: data.lower?.[row],
+        upper: data.upper?.[row],
+        truth: data.truth?.[row],
+      };
+      return [...columns.map((column) => column.cells[row]), ...heads.map((name) => values[name])];
+    };
+    csv.save("rows.csv", [[...columns.map((column) => column.name), ...heads], ...found.map(cells)]);
+  });
   let waiting = 0;
   search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(choose, 120); });
   search.form.addEventListener("submit", (event) => { event.preventDefault(); choose(); });
@@ -205,11 +262,15 @@
   const show = () => {
     part("title").textContent = `Row ${data.row[at]} (${at + 1} of ${count})`;
     part("count").textContent = `${answers.size} of ${count} answered.`;
-    part("about").replaceChildren(...Object.entries(data.columns).map(([name, cells]) => {
-      const made = make("div", "");
-      made.append(make("dt", name), make("dd", cells[at]));
+    const about = Object.entries(data.columns).map(([name, cells]) => {
+      const made = make("div", ""), term = make("dt", ""), cell = make("dd", "");
+      term.append(...breakable(name));
+      cell.append(...breakable(cells[at]));
+      made.append(term, cell);
       return made;
-    }));
+    });
+    part("about").replaceChildren(...about.slice(0, data.first_columns));
+    part("others")?.replaceChildren(...about.slice(data.first_columns));
     part("choices").replaceChildren(...data.candidates[at].map((candidate, place) => {
       const button = make("button", "");
       button.type = "button";
@@ -218,9 +279,9 @@
         button.setAttribute("aria-keyshortcuts", String(place + 1));
         button.append(make("small", String(place + 1)));
       }
-      button.append(make("span", String(Number(candidate.value.toPrecision(9)))));
+      button.append(make("span", exact(candidate.value)));
       if (candidate.record) button.append(make("span", candidate.record));
-      button.append(make("span", `${Math.round(100 * candidate.probability)} %`, "share"));
+      button.append(make("span", percent(candidate.probability), "share"));
       button.addEventListener("click", () => answer(place));
       const line = make("li", "");
       line.append(button);
@@ -247,8 +308,7 @@
     move(again ? 0 : 1);
   };
 
-  const quoted = (cell) => /[",\n\r]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
-  const asText = () => {
+  const answered = () => {
     const lines = [["row", "value", "record", "answer", "chosen", "probability"]];
     for (let row = 0; row < count; row++) {
       if (!answers.has(row)) continue;
@@ -263,15 +323,9 @@
         data.probability[row] * answers.size / count,
       ]);
     }
-    return lines.map((cells) => `${cells.map((cell) => quoted(String(cell))).join(",")}\n`).join("");
+    return lines;
   };
-  part("download").addEventListener("click", () => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([asText()], { type: "text/csv" }));
-    link.download = "review.csv";
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-  });
+  part("download").addEventListener("click", () => csv.save("review.csv", answered()));
   part("clear").addEventListener("click", () => {
     if (!confirm(`Forget ${answers.size} answers?`)) return;
     answers.clear();

@@ -1,4 +1,3 @@
-"use strict";
 (() => {
   const choice = document.getElementById("rule");
   const show = () => {
