@@ -123,6 +123,12 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         How much the committee computes: a fixed plan by the number of rows, never a time, so that the same seed gives
         the same model. None is ``normal``. Other learners, and a `Committee` instance, have parameters of their own;
         with them an effort is refused.
+    target_transform : {"auto", "log", "yeo-johnson"}, None or scikit-learn transformer, default="auto"
+        The scale that labels are learned on. Candidates and the density of false labels are transformed; predictions
+        are mean labels again, and intervals are wider where the scale is flatter. ``auto``: the committee tries
+        logarithms and powers where the distribution of the candidates suggests them, and goes by the likelihood of rows
+        that it has not seen; other learners take labels as they are, as all do with None. For a transformation of your
+        own before anything else there is ``S.map(np.log)``.
     cv : int, scikit-learn splitter or iterable of (train, test), default=5
         The folds for what is computed out of fold: ``identify()`` of the training rows, the start, and the weights
         where ``learner`` is a scikit-learn regressor or ``density``. Instances of `Refit` and `Density` have their own.
@@ -219,6 +225,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         match_score: str | None = None,
         one_to_one: bool = False,
         effort: str | None = None,
+        target_transform: object = "auto",
         cv: object = 5,
         random_state: object = None,
         n_jobs: int | None = None,
@@ -232,6 +239,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.match_score = match_score
         self.one_to_one = one_to_one
         self.effort = effort
+        self.target_transform = target_transform
         self.cv = cv
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -973,7 +981,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         return (0.01 if isinstance(learner, GaussianProcess | Refit | Density) else folds), folds
 
     def _resolve(self, validated: bool = False) -> tuple[Learner, Weighting, Loss]:
-        return resolve_parts(self.learner, self.weighting, self.loss, self.effort, self.cv, validated)
+        return resolve_parts(
+            self.learner, self.weighting, self.loss, self.effort, self.cv, validated, self.target_transform
+        )
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from plr._parameters import check_choice, check_number
 from plr.candidates import CandidateSets
@@ -19,8 +20,10 @@ from plr.learners import MLP, Committee, Fitted, Learner, Task, get_learner
 from plr.learners.committee import EFFORTS
 from plr.learners.refit.fits import trusted
 from plr.learners.starts import DensityStart, as_matrix, choose_start, first_weights, name_start
+from plr.learners.transformed import TransformedTarget
 from plr.losses import Loss, Squared, get_loss
 from plr.preprocessing.features import learn_columns, learn_encoding
+from plr.preprocessing.label_scale import check_transform
 from plr.priors.dependence import Dependence, explain, intraclass_correlation
 from plr.priors.learned import Belief, LearnedPrior, RowFeatures, learn_belief, learn_coefficients
 from plr.priors.logit import Alternatives
@@ -232,7 +235,9 @@ class Recipe:
 
 
 def part_name(learner: Learner) -> str:
-    """Return the name of a learner's class, or of the regressor's that it wraps."""
+    """Return the name of a learner's class, or of the regressor's or learner's that it wraps."""
+    if isinstance(learner, TransformedTarget):
+        return part_name(learner.learner)
     return type(getattr(learner, "regressor", learner)).__name__
 
 
@@ -330,7 +335,13 @@ def _on_belief(task: Task, belief: Belief, learner: Learner) -> Task:
 
 
 def resolve_parts(
-    learner: Any, weighting: Any, loss: Any, effort: str | None, cv: object, validated: bool = False
+    learner: Any,
+    weighting: Any,
+    loss: Any,
+    effort: str | None,
+    cv: object,
+    validated: bool = False,
+    target_transform: object = "auto",
 ) -> tuple[Learner, Weighting, Loss]:
     """Return what the regressor's parameters stand for; ``validated`` says whether there are validation rows."""
     # Compared as names only: an estimator given as learner has its own idea of equality.
@@ -362,4 +373,10 @@ def resolve_parts(
                 value=effort,
             )
         found.set_params(effort=effort)
+    check_transform(target_transform)
+    if not isinstance(target_transform, str) or target_transform != "auto":
+        if isinstance(found, Committee):
+            found = clone(found).set_params(scales=False)
+        if target_transform is not None:
+            found = TransformedTarget(found, target_transform)
     return found, Posterior() if auto_weighting else get_weighting(weighting), pointwise

@@ -727,6 +727,29 @@ class CandidateSets:
         """Return the same sets with another prior, which sums to one in each row."""
         return self._with(prior=prior)
 
+    def map(self, function: Callable[[Floats], Any]) -> CandidateSets:
+        """Return the same sets with a function of each candidate, such as ``numpy.log``, in its place.
+
+        Priors, features and records stay. Predictions of a model that is fitted to the result are on its scale.
+
+        >>> CandidateSets.from_lists([[1, 100], [10]]).map(np.log10).to_lists()
+        [[0.0, 2.0], [1.0]]
+        """
+        with np.errstate(all="ignore"):
+            values = np.asarray(function(self.values.copy()), dtype=np.float64)
+        if values.shape != self.values.shape:
+            raise CandidateError(
+                f"The function makes an array of shape {values.shape} of {self.values.size} candidates; it must give "
+                f"one number for each."
+            )
+        if not np.isfinite(values).all():
+            place = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise CandidateError(
+                f"The function makes {values[place]:g} of the candidate {self.values[place]:g} in row "
+                f"{int(self.row_index[place])}; leave the candidate out or correct it, or use another function."
+            )
+        return self._with(values=values)
+
     def to_lists(self) -> list[list[float]]:
         """Make one Python list per row."""
         flat = self.values.tolist()

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.preprocessing import PowerTransformer
 
 from plr._fields import require
+from plr._parameters import check_choice
 from plr.candidates import CandidateSets
+from plr.errors import CandidateError, ParameterError
 from plr.preprocessing.scaling import Affine, learn_target
 from plr.weighting.false_labels import FalseLabelDensity
 
-__all__ = ["LabelScale", "Power", "TransformedDensity", "likely_powers"]
+__all__ = [
+    "TRANSFORMS",
+    "LabelScale",
+    "Power",
+    "TransformedDensity",
+    "check_transform",
+    "get_transform",
+    "likely_powers",
+]
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +34,9 @@ _BINS, _ROUNDS = 60, 200
 _POWERS = np.linspace(-1.5, 1.5, 31)
 # A power so near to one, or labels that are likelier by less than this per row, make no difference.
 _PLAIN, _GAIN = 0.3, 0.02
+# Labels that a transformer is fitted to, the step of its slopes in shares of their range, and the least width of the
+# noise of a row, relative to others.
+_SHOWN, _STEP, _LEAST_SPREAD = 1000, 1e-4, 1e-3
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(15)
 _SHARES = _SHARES / _SHARES.sum()
 
@@ -62,11 +78,98 @@ class Power:
 
 
 @dataclass(frozen=True)
+class Transformer:
+    """What a transformer of scikit-learn makes of labels, within the range of the labels that it was fitted to.
+
+    Attributes
+    ----------
+    transformer : object
+    low, high : float
+        Their range.
+    """
+
+    transformer: Any
+    low: float
+    high: float
+
+    def apply(self, labels: Floats) -> Floats:
+        """Transform labels."""
+        return np.asarray(self.transformer.transform(labels[:, None]), dtype=np.float64).ravel()
+
+    def undo(self, values: Floats) -> Floats:
+        """Return the labels that have been transformed."""
+        return np.asarray(self.transformer.inverse_transform(values[:, None]), dtype=np.float64).ravel()
+
+    def log_slope(self, labels: Floats) -> Floats:
+        """Return the logarithm of the slope at some labels, from differences."""
+        step = _STEP * (self.high - self.low)
+        up, down = np.minimum(labels + step, self.high), np.maximum(labels - step, self.low)
+        rise = np.maximum(self.apply(up) - self.apply(down), np.finfo(np.float64).tiny)
+        return np.asarray(np.log(rise) - np.log(up - down))
+
+
+TRANSFORMS = ("log", "yeo-johnson")
+"""The transformations that go by names."""
+
+
+def check_transform(transform: object) -> None:
+    """Raise unless something is the name of a transformation, or can be one."""
+    if isinstance(transform, str):
+        check_choice("target_transform", transform, ("auto", *TRANSFORMS))
+        return
+    able = all(hasattr(transform, name) for name in ("fit", "transform", "inverse_transform"))
+    if transform is not None and (isinstance(transform, type) or not able):
+        raise ParameterError(
+            "{parameter} must be 'auto', None, "
+            f"{', '.join(map(repr, TRANSFORMS))} or a transformer of scikit-learn with inverse_transform, "
+            f"such as PowerTransformer(); got {transform!r}.",
+            parameter="target_transform",
+            value=transform,
+        )
+
+
+def get_transform(transform: Any, S: CandidateSets, weight: Floats | None) -> Power | Transformer:
+    """Return a transformation, fitted to where true labels are likely to lie; rows without weight do not count."""
+    weight = np.ones(len(S)) if weight is None else weight
+    rows = np.flatnonzero(weight)
+    counted = S[rows]
+    low, high = float(counted.values.min()), float(counted.values.max())
+    if not high > low:
+        return Power(low, 1.0, 1.0)
+    if isinstance(transform, str) and transform == "log":
+        if not low > 0:
+            row = int(S.row_index[int(np.flatnonzero(S.values == low)[0])])
+            raise CandidateError(
+                f"The candidate {low:g} in row {row} has no logarithm, which target_transform='log' asks for; leave "
+                f"it out or correct it, or use 'yeo-johnson', which takes any number."
+            )
+        return Power(low, low, 0.0)
+    if isinstance(transform, str):
+        transform = PowerTransformer(method=transform)
+    # Transformers take no weights: they see labels as often as these are likely.
+    shares = _marginal_weights(counted, weight[rows])
+    order = np.argsort(counted.values)
+    until = np.cumsum(shares[order])
+    places = np.searchsorted(until, (np.arange(_SHOWN) + 0.5) / _SHOWN * until[-1])
+    shown = counted.values[order][np.minimum(places, len(order) - 1)]
+    found = Transformer(clone(transform).fit(np.concatenate([shown, [low, high]])[:, None]), low, high)
+    tried = found.apply(np.linspace(low, high, _SHOWN))
+    if not (np.isfinite(tried).all() and (np.diff(tried) > 0).all()):
+        raise ParameterError(
+            "{parameter} must be strictly increasing over all candidates, which "
+            f"{transform!r} is not between {low:g} and {high:g}.",
+            parameter="target_transform",
+            value=transform,
+        )
+    return found
+
+
+@dataclass(frozen=True)
 class TransformedDensity(FalseLabelDensity):
     """The density of false labels on another scale."""
 
     of_labels: FalseLabelDensity
-    power: Power
+    power: Power | Transformer
 
     def log(self, values: Floats) -> Floats:
         """Return the log density at some transformed labels."""
@@ -80,20 +183,24 @@ class LabelScale:
 
     Attributes
     ----------
-    power : Power or None
+    power : Power, Transformer or None
     target : Affine
     low, high : float
         The range of the candidates, as scaled.
     """
 
-    power: Power | None
+    power: Power | Transformer | None
     target: Affine
     low: float
     high: float
 
     @classmethod
     def of(
-        cls, power: Power | None, S: CandidateSets, weight: Floats | None = None, target: Affine | None = None
+        cls,
+        power: Power | Transformer | None,
+        S: CandidateSets,
+        weight: Floats | None = None,
+        target: Affine | None = None,
     ) -> LabelScale:
         """Learn the scaling of candidate sets after a transformation; rows without weight do not count."""
         values = S.values if power is None else power.apply(S.values)
@@ -122,6 +229,19 @@ class LabelScale:
         for node, share in zip(_NODES, _SHARES, strict=True):
             total += share * self.undo(np.clip(scaled + noise * node, self.low, self.high))
         return total
+
+    @property
+    def width(self) -> float:
+        """How far scaled candidates are apart."""
+        return self.high - self.low
+
+    def spread(self, scaled: Floats, noise: float) -> Floats:
+        """Return half the distance between the labels a noise below scaled labels and a noise above."""
+        up, down = (np.clip(scaled + sign * noise, self.low, self.high) for sign in (1.0, -1.0))
+        # Less than the whole of it lies within the range of candidates, at its ends.
+        found = (self.undo(up) - self.undo(down)) * (noise / np.maximum(up - down, np.finfo(np.float64).tiny))
+        least = _LEAST_SPREAD * float(np.mean(found)) if found.size else 0.0
+        return np.maximum(found, max(least, np.finfo(np.float64).tiny))
 
 
 def likely_powers(S: CandidateSets, weight: Floats) -> list[Power]:

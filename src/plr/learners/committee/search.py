@@ -25,7 +25,7 @@ from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
 from plr.learners.mlp import MLP
 from plr.learners.refit.fits import trusted
 from plr.learners.refit.learner import FittedRefit, Refit
-from plr.preprocessing.label_scale import likely_powers
+from plr.preprocessing.label_scale import Power, likely_powers
 from plr.preprocessing.scaling import Affine
 from plr.progress import SILENT, Progress
 from plr.weighting.rule import Rule, row_sums
@@ -480,7 +480,7 @@ def _on_scale(found: Estimate, view: View) -> Estimate:
 
 def _named(name: str, view: View) -> str:
     power = view.scale.power
-    if power is None:
+    if not isinstance(power, Power):
         return name
     return f"{name}, of {'logarithms' if power.power == 0 else 'a power of labels'}"
 
