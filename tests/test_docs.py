@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -87,6 +88,16 @@ def test_outputs_are_compared_by_words_and_roughly_by_numbers():
     assert not pages.alike("right in 98%", "right in 40%")
     assert not pages.alike("right in 98%", "wrong in 98%")
     assert not pages.alike("1 2", "1 2 3")
+
+
+def test_code_on_the_pages_fits_beside_the_navigation():
+    width = tomllib.loads((DOCS / "ruff.toml").read_text(encoding="utf-8"))["line-length"]
+    for page in DOCS.rglob("*.md"):
+        for kind, code in re.findall(
+            r"^```(\w+)[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        ):
+            longest = max(code.splitlines(), key=len, default="")
+            assert kind == "text" or len(longest) <= width, f"{page.name}: {longest}"
 
 
 def test_messages_in_troubleshooting_are_those_of_the_library():
