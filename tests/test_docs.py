@@ -6,8 +6,10 @@ import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -89,6 +91,35 @@ def test_outputs_are_compared_by_words_and_roughly_by_numbers():
     assert not pages.alike("1 2", "1 2 3")
 
 
+def test_code_on_the_pages_fits_beside_the_navigation():
+    width = tomllib.loads((DOCS / "ruff.toml").read_text(encoding="utf-8"))["line-length"]
+    for page in DOCS.rglob("*.md"):
+        for kind, code in re.findall(
+            r"^```(\w+)[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        ):
+            longest = max(code.splitlines(), key=len, default="")
+            assert kind == "text" or len(longest) <= width, f"{page.name}: {longest}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(path.stem for path in DOCS.glob("notebooks/*.ipynb")))
+def test_a_notebook_gives_what_it_shows(name):
+    for package in ("nbclient", "ipykernel", "statsmodels"):
+        pytest.importorskip(package)
+    notebooks, path = tool("notebooks"), DOCS / "notebooks" / f"{name}.ipynb"
+    assert notebooks.changes(path, notebooks.run(path)) == []
+
+
+def test_a_notebook_that_gives_something_else_is_noticed():
+    nbformat = pytest.importorskip("nbformat")
+    notebooks, path = tool("notebooks"), DOCS / "notebooks" / "guesses.ipynb"
+    new = nbformat.read(path, as_version=4)
+    assert notebooks.changes(path, new) == []
+    cell = next(cell for cell in new.cells if "prior_" in cell.source)
+    cell.outputs[0].text = cell.outputs[0].text.replace("believable", "likely")
+    assert notebooks.changes(path, new) == [cell.outputs[0].text]
+
+
 def test_messages_in_troubleshooting_are_those_of_the_library():
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "plr").rglob("*.py"))
     # As it is read: texts that stand on several lines are one, and what is filled in differs.
@@ -132,7 +163,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def built(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="The site needs the extra 'docs'.")
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
@@ -145,7 +176,24 @@ def site(tmp_path_factory):
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return {path.relative_to(folder).as_posix(): Page(path) for path in folder.rglob("*.html")}
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(built):
+    return {path.relative_to(built).as_posix(): Page(path) for path in built.rglob("*.html")}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium is on the path")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path)
+        yield browser
+        browser.close()
 
 
 # One worker builds the site once for all of these.
@@ -221,3 +269,56 @@ def test_quoted_curves_of_the_review_take_any_number_of_draws(tmp_path, monkeypa
     means = losses[:, :, 0].mean(axis=1)
     assert f"| a join | {means[0]:.3f} / {means[1]:.3f} |" in measured.QUOTES["review_areas"]()
     assert measured.QUOTES["review_curves"]().startswith("<svg")
+
+
+@needs_site
+def test_pictures_are_drawn_and_described(site):
+    for name, drawings in {"index": 2, "methods": 4, "uncertainty": 2, "guides/known": 1}.items():
+        picture = re.search(r'<figure class="pictures">.*?</figure>', site[f"{name}.html"].text, re.DOTALL)[0]
+        assert len(re.findall(r'<svg role="img" aria-label="[^"]+"', picture)) == drawings
+        assert "<figcaption>" in picture
+        # They follow the page, dark or light.
+        assert "currentColor" in picture
+        assert "var(--md-typeset-a-color)" in picture
+
+
+@needs_site
+def test_notebooks_are_pages_with_their_outputs(site, built):
+    for path in DOCS.glob("notebooks/*.ipynb"):
+        text = site[f"notebooks/{path.stem}.html"].text
+        assert "data:image/png;base64," in text
+        assert f'href="{path.name}"' in text
+        assert (built / "notebooks" / path.name).exists()
+
+
+@needs_site
+@pytest.mark.browser
+@pytest.mark.parametrize("page", ["index.html", "guides/known.html"])
+def test_search_works_from_a_folder(built, browser, page):
+    tab = browser.new_page()
+    asked = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto((built / page).as_uri())
+    tab.get_by_role("textbox", name="Search").click()
+    tab.keyboard.type("tolerance interval")
+    tab.locator(".md-search-result__link").first.wait_for()
+    assert (
+        tab.locator(".md-search-result__link").first.get_attribute("href").startswith((built / "uncertainty").as_uri())
+    )
+    assert all(address.startswith("file:") for address in asked)
+    tab.close()
+
+
+@needs_site
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_pages_fit(built, browser, site, width):
+    """No page has to be scrolled sideways, no code, and on a wide screen no table."""
+    tab = browser.new_page(viewport={"width": width, "height": 800})
+    wide = """() => [...document.querySelectorAll(".md-content pre > code, .md-content .md-typeset__scrollwrap")]
+        .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.tagName)"""
+    for name in site:
+        tab.goto((built / name).as_uri())
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert set(tab.evaluate(wide)) <= ({"DIV"} if width < 1000 else set()), name
+    tab.close()

@@ -29,7 +29,7 @@ __all__ = ["Block", "alike", "all_pages", "blocks", "run_page"]
 DOCS = Path(__file__).resolve().parents[1]
 _BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", flags=re.DOTALL | re.MULTILINE)
 # How long something took says nothing about what it does.
-_DURATION = re.compile(r"\d+\.\d+ s\b")
+_DURATION = re.compile(r"\d+(\.\d+)? s\b")
 _NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
 

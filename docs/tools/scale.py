@@ -140,7 +140,7 @@ def cluster_billion() -> str:
     model = _read("cluster_model")
     found: dict[tuple[str, int], dict[str, str]] = {}
     for line in model["billion"]:
-        cell = f"{_duration(line['seconds'])} ({line['most']})"
+        cell = f"{_duration(line['seconds'])}<br>({line['most']})"
         found.setdefault((line["network"], line["batch"]), {})[str(line["workers"])] = cell
     rows = ([_network(name), f"{batch:,}", *cells.values()] for (name, batch), cells in found.items())
     return _table(["network", "batch", *_workers(next(iter(found.values())))], rows)

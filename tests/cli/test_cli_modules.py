@@ -153,7 +153,7 @@ def test_a_model_file_never_says_what_code_to_run(run, tmp_path, folder):
         ("code/nets.py:WIDTH", "is an int; name a torch module"),
         ("code/nets.py:needy", "needs 2 arguments"),
         ("code/nets.py:broken", "cannot be used on rows of 2 features: NameError: name 'missing' is not defined."),
-        ("code/nets.py:wide", "cannot be used on rows of 2 features: RuntimeError: mat1 and mat2"),
+        ("code/nets.py:wide", "mat1 and mat2 shapes cannot be multiplied (2x2 and 7x1). The module was given a tensor"),
         ("code/nets.py:double", "The module returned shape (2, 2) for 2 rows"),
         ("code/nets.py:frozen", "all its parameters frozen"),
         ("json:dumps", "The factory dumps returned a str"),
