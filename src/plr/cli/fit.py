@@ -24,6 +24,7 @@ from plr.cli.options import (
     PriorIs,
     Record,
     Row,
+    Text,
     Truth,
     one_or_several,
     parse_options,
@@ -54,6 +55,7 @@ def fit_command(
         ),
     ] = None,
     ignore: Ignore = None,
+    text: Text = None,
     truth: Truth = None,
     prior: Prior = None,
     prior_is: PriorIs = "share",
@@ -199,7 +201,7 @@ def fit_command(
         raise DataNotFoundError(f"There is no folder {scratch} to put the shuffled copy into (--scratch).")
     options = parse_options(option or [], "epochs=50")
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
-    asked |= {"row": row, "candidate_features": candidate_features, "record": record}
+    asked |= {"text": text, "row": row, "candidate_features": candidate_features, "record": record}
     parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start}
     if prior_model != "auto":
         parts["prior_model"] = prior_model
