@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from plr._checks import (
+    check_codes,
     check_features,
     check_groups,
     check_sample_weight,
@@ -475,6 +476,52 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         """
         self._check_fitted()
         return self.model_.predict(check_features(self, X, self.learner_, reset=False))
+
+    def __call__(self, X: Any) -> Floats:
+        """Return `predict` of X, for tools that call a model, as SHAP does: ``shap.Explainer(model, X)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows as `predict` takes them, or as `to_numbers` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        self._check_fitted()
+        coded = check_codes(self, X, self.learner_)
+        return self.predict(X) if coded is None else self.model_.predict(coded)
+
+    def to_numbers(self, X: Any) -> Any:
+        """Return X as numbers alone, for tools that compute with features, as SHAP does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        frame of pandas' where X is one, or ndarray, of shape (n, d)
+            A category is its place among those of training, and NaN where it is missing or new. Calling the model
+            predicts from these: ``shap.Explainer(model, model.to_numbers(X))``.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from plr import PartialLabelRegressor
+        >>> X = pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0], "shop": ["south", "north"] * 2})
+        >>> model = PartialLabelRegressor(learner="linear").fit(X, [1.0, 3.0, 3.0, 5.0])
+        >>> model.to_numbers(X[:2])
+           size  shop
+        0   1.0   1.0
+        1   2.0   0.0
+        >>> model(model.to_numbers(X[:2])).round(2)
+        array([1., 3.])
+        """
+        self._check_fitted()
+        found = check_features(self, X, self.learner_, reset=False)
+        return type(X)(found, index=X.index, columns=X.columns) if hasattr(X, "iloc") else found
 
     def _predict_with_scale(self, X: Any) -> tuple[Floats, Floats | None]:
         """Return the predictions for some rows and, where there is one, each row's relative noise scale."""
