@@ -70,6 +70,15 @@ def test_entries_of_candidates(y, score, expected):
     np.testing.assert_array_equal(described(y, pa.array(score).dictionary_encode()), np.array(expected))
 
 
+def test_features_are_separated_as_candidates_are():
+    table = pa.table({"y": ["1; 2", "3"], "score": ["0.9; 0.5", ""], "shop": ["a; b", "c"]})
+    found = read_candidates(table, ["y"], features=["score", "shop"]).features
+    assert found["score"].tolist()[:2] == [0.9, 0.5]
+    assert list(found["shop"]) == ["a", "b", "c"]
+    table = pa.table({"y": ["1|2", "3"], "shop": ["a;b|c", "d;e"]})
+    assert list(read_candidates(table, ["y"], features=["shop"]).features["shop"]) == ["a;b", "c", "d;e"]
+
+
 def test_records_in_lists():
     table = pa.table({"y": ["[1, 2]", "[3]"], "id": ['["B1 ", 7]', "[8]"]})
     assert read_candidates(table, ["y"], record="id").record.tolist() == ["B1", "7", "8"]

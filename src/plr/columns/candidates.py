@@ -220,10 +220,16 @@ def _split(cells: pa.Array, name: str, candidates: pa.Array) -> pa.Array:
     one = pc.fill_null(pc.greater(pc.list_value_length(candidates), 0), False)
     empty = pc.fill_null(pc.equal(cells, ""), True)
     cells = pc.if_else(empty, pc.if_else(one, "", pa.scalar(None, cells.type)), cells)
+    parts = pc.split_pattern(cells, "|")
+    if pc.any(pc.match_substring(cells, ";")).as_py() and not pc.any(pc.match_substring(cells, "|")).as_py():
+        # A text may have a semicolon of its own: it separates where that gives each candidate one.
+        again = pc.split_pattern(cells, ";")
+        if pc.all(pc.equal(pc.list_value_length(again), pc.list_value_length(candidates))).as_py():
+            parts = again
     listed = pc.and_(pc.starts_with(cells, "["), pc.ends_with(cells, "]"))
     if not pc.any(listed).as_py():
-        return pc.split_pattern(cells, "|")
-    rows = pc.split_pattern(cells, "|").to_pylist()
+        return parts
+    rows = parts.to_pylist()
     for row in np.flatnonzero(pc.fill_null(listed, False)).tolist():
         cell = cells[row].as_py()
         try:
