@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from plr.cli.common import TERMINAL, counted, loaded, tell_written
+from plr.cli.common import TERMINAL, loaded, tell_written
 from plr.cli.options import JsonRows, ModelFile, ModuleCode, NewTable, Prefix, Trust
 
 __all__ = ["predict_command"]
@@ -52,4 +52,4 @@ def predict_command(
     if as_json:
         typer.echo(json.dumps({**done.to_dict(), "diagnosis": trained.diagnosis}))
     else:
-        tell_written(done, f"{counted(done)} predictions")
+        tell_written(done, f"{done.rows:,} predictions")

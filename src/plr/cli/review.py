@@ -90,7 +90,7 @@ def review_command(
         typer.echo(json.dumps({"out": str(out), "rows": table.num_rows}))
     elif out is not None:
         typer.echo(
-            f"Wrote {out}: {table.num_rows} rows to check. Fill in value or answer, and fit again with --known {out}."
+            f"Wrote {out}: {table.num_rows:,} rows to check. Fill in value or answer, and fit again with --known {out}."
         )
 
 

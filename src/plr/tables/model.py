@@ -776,11 +776,7 @@ class TableModel:
         if without == rows:
             raise no_candidates(source, columns.target)
         if without:
-            front.note(
-                f"{without:,} of {rows:,} rows have no candidate and get no answer."
-                if source.in_batches
-                else f"{without} of {rows} rows have no candidate and get no answer."
-            )
+            front.note(f"{without:,} of {rows:,} rows have no candidate and get no answer.")
         if done.files_skipped < done.files:
             columns.reader.tell(front)
         if columns.seen:
