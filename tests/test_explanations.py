@@ -44,7 +44,7 @@ def test_permutation_importance_with_categories(data, boosted):
 
 
 def test_permutation_importance_with_texts_as_categories(data, boosted):
-    X, y, S = data
+    X, _, S = data
     texts = X.assign(shop=X["shop"].astype(str), size=X["size"].where(X["size"] < 2))
     model = PartialLabelRegressor(learner="boosting", start="density", cv=2, random_state=0).fit(texts, S)
     found = permutation_importance(model, texts, CandidateSets.from_padded(S), n_repeats=2, random_state=0)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from plr._parameters import check_number
 from plr.cli.common import TERMINAL, loaded, tell_written
 from plr.cli.options import JsonRows, ModelFile, ModuleCode, NewTable, Prefix, Trust
 
@@ -45,6 +46,8 @@ def predict_command(
 
     Example: plr predict model.plr new.csv -o predicted.csv --interval 0.9
     """
+    if interval is not None:
+        check_number("coverage", interval, low=0.0, below=1.0, open_low=True)
     with loaded(model, data, out, trust, module) as trained:
         done = trained.write_predictions(
             data, out, interval=interval, method=method, prefix=prefix, cells=as_json, front=TERMINAL
