@@ -41,7 +41,7 @@ from plr.errors import (
 from plr.fit_report import FitReport
 from plr.folds import check_folds, make_folds, out_of_fold
 from plr.identification import Identification, choose, identification, shared
-from plr.imputation import Imputer, correction_columns
+from plr.imputation import Imputer, align_folds, correction_columns
 from plr.intervals import Calibration, check_coverage, learn_calibration
 from plr.learners import Committee, Density, Fitted, GaussianProcess, Learner, Refit, Task
 from plr.losses import Loss
@@ -625,8 +625,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         For multiple imputation: do an analysis once with each draw and pool the results by Rubin's rules, and what is
         not known about the labels is in its standard errors. Candidates are drawn by the probabilities of `identify`;
         a truth that is missing is drawn from the noise around the out-of-fold prediction; known labels stay. How far
-        predictions are off, as a linear function of the features, and the noise scale are drawn as well, since neither
-        is known exactly.
+        predictions are off, as a linear function of the features, the noise and an estimated density of false labels
+        are drawn as well, since none of them is known exactly.
 
         Parameters
         ----------
@@ -670,17 +670,21 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         agreement = None if self.prior_ is None else self.prior_.agreement
         trust = 1.0 if agreement is None else min(agreement.exponent, 1.0)
         weight = np.ones(len(given)) if task.sample_weight is None else task.sample_weight / task.sample_weight.mean()
-        features = encode_rows(task.X, self.learner_, task.categorical)
+        columns = correction_columns(encode_rows(task.X, self.learner_, task.categorical), len(given), weight)
+        centre = prediction
+        if folds := make_folds(task, self.cv):
+            centre = align_folds(prediction, model.predict(task.X), columns, [test for _, test in folds])
         return Imputer(
             given,
             found.probabilities,
             found.missing,
             np.full(len(given), np.nan) if task.known is None else task.known.value,
             prediction,
+            centre,
             noise,
             model.relative_scale,
             weight,
-            correction_columns(features, len(given), weight),
+            columns,
             0.0 if found.caution else trust,
         ).draw(n, random)
 
