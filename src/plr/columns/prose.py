@@ -57,8 +57,6 @@ class Prose:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Prose) and self.to_dict() == other.to_dict()
 
-    __hash__ = None  # type: ignore[assignment]
-
     @cached_property
     def _vectorizer(self) -> Any:
         from sklearn.feature_extraction.text import TfidfVectorizer
