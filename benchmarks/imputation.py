@@ -86,7 +86,7 @@ JOINS = {
     ),
     "noisy": Join("4 false labels of other rows, noise 1: half the variance of the label", false_labels=4, noise=1.0),
     "default": Join(
-        "as the first; the default with effort low", share=0.1, rows=200, learner=lambda: Committee(effort="low")
+        "as the first; the default with effort low", share=0.3, rows=200, learner=lambda: Committee(effort="low")
     ),
 }
 

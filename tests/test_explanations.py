@@ -8,6 +8,7 @@ from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.linear_model import Ridge
 
 from plr import CandidateSets, PartialLabelRegressor, load_model, save_model
+from plr.errors import NotFittedError
 from plr.learners import Committee
 
 ROWS = 120
@@ -42,21 +43,54 @@ def test_permutation_importance_with_categories(data, boosted):
     assert effect[0] > effect[1] + 1
 
 
-def test_shap_values_add_up_to_predictions(data, boosted):
-    shap = pytest.importorskip("shap", reason="shap is not installed")
+def test_permutation_importance_with_texts_as_categories(data, boosted):
+    X, _, S = data
+    texts = X.assign(shop=X["shop"].astype(str), size=X["size"].where(X["size"] < 2))
+    model = PartialLabelRegressor(learner="boosting", start="density", cv=2, random_state=0).fit(texts, S)
+    found = permutation_importance(model, texts, CandidateSets.from_padded(S), n_repeats=2, random_state=0)
+    assert found.importances_mean[0] < min(found.importances_mean[1:])
+
+
+@pytest.mark.parametrize("learner", ["boosting", "linear", "gaussian_process", "mlp"])
+def test_shap_takes_the_model_itself(data, learner):
+    shap = pytest.importorskip("shap")
+    X, _, S = data
+    model = PartialLabelRegressor(learner, random_state=0).fit(X, S)
+    numbers = model.to_numbers(X)
+    assert numbers.columns.tolist() == X.columns.tolist()
+    for algorithm in ("auto", "permutation"):
+        found = shap.Explainer(model, numbers, algorithm=algorithm)(numbers[:3])
+        np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.predict(X[:3]), atol=1e-6)
+        assert found.feature_names == ["idle", "size", "shop"]
+        assert np.abs(found.values[:, 0]).mean() < np.abs(found.values[:, 2]).mean()
+
+
+def test_shap_takes_frames_and_arrays_of_numbers_as_they_are(data):
+    shap = pytest.importorskip("shap")
+    X, _, S = data
+    for rows in (X[["idle", "size"]], X[["idle", "size"]].to_numpy()):
+        model = PartialLabelRegressor(learner="linear").fit(rows, S)
+        found = shap.Explainer(model, rows)(rows[:2])
+        np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.predict(rows[:2]), atol=1e-6)
+
+
+def test_a_call_takes_categories_and_their_codes(data, boosted):
     X, _, _ = data
-    shops = X["shop"].cat.categories
-
-    def predict(coded):
-        shop = pd.Categorical.from_codes(coded["shop"].astype(int), shops)
-        return boosted.predict(coded.assign(shop=shop))
-
-    coded = X.assign(shop=X["shop"].cat.codes)
-    found = shap.Explainer(predict, coded)(coded[:4])
-    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, boosted.predict(X[:4]), atol=1e-6)
-    assert np.abs(found.values[:, 0]).mean() < np.abs(found.values[:, 2]).mean()
-    numbers = PartialLabelRegressor(learner="linear").fit(X[["size"]], data[2])
-    assert shap.Explainer(numbers.predict, X[["size"]])(X[["size"]][:2]).values.shape == (2, 1)
+    expected = boosted.predict(X)
+    numbers = boosted.to_numbers(X)
+    for rows in (X, X.assign(shop=X["shop"].astype(str)), numbers, numbers.to_numpy()):
+        np.testing.assert_array_equal(boosted(rows), expected)
+    # Numbers may be categories themselves: then as a frame of categories has them.
+    sizes = pd.DataFrame({"size": pd.Categorical([30, 20, 30, 10] * 10), "x": np.arange(40.0)})
+    model = PartialLabelRegressor("boosting", random_state=0).fit(sizes, np.arange(40.0) % 4)
+    np.testing.assert_array_equal(model.to_numbers(sizes)["size"][:4], [2.0, 1.0, 2.0, 0.0])
+    np.testing.assert_array_equal(model(sizes), model.predict(sizes))
+    with pytest.raises(NotFittedError):
+        PartialLabelRegressor()(X)
+    with pytest.raises(ValueError, match="feature names should match"):
+        boosted(numbers[["size", "idle", "shop"]])
+    with pytest.raises(ValueError, match="2 features"):
+        boosted(numbers.to_numpy()[:, :2])
 
 
 @pytest.mark.parametrize("learner", ["boosting", Committee(effort="low"), RandomForestRegressor(20)], ids=str)

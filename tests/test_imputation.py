@@ -6,7 +6,8 @@ from scipy import stats
 
 from plr import CandidateSets, PartialLabelRegressor
 from plr.errors import NotFittedError, ParameterError
-from plr.imputation import correction_columns
+from plr.folds import make_folds
+from plr.imputation import Imputer, align_folds, correction_columns
 from plr.weighting import Posterior
 from support.refusals import refused
 
@@ -96,6 +97,50 @@ def test_any_features_will_do():
     frame.loc[3, "x"] = np.nan
     model = PartialLabelRegressor(learner="boosting", start="density", cv=2, random_state=0).fit(frame, S)
     assert model.impute(2, random_state=0).shape == (2, ROWS)
+
+
+def test_linear_models_of_folds_are_taken_for_one(fitted):
+    X, _, _ = line()
+    fitted.identify()
+    folds = [test for _, test in make_folds(fitted._training, fitted.cv)]
+    columns = correction_columns(X, ROWS, np.ones(ROWS))
+    apart = fitted._out_of_fold - fitted.predict(X)
+    assert np.abs(apart).max() > 0.001
+    found = align_folds(fitted._out_of_fold, fitted.predict(X), columns, folds)
+    np.testing.assert_allclose(found, fitted.predict(X), atol=1e-9)
+    # What is not linear in the features stays out of fold, and so do folds of few rows.
+    wave = np.sin(9 * X[:, 0])
+    np.testing.assert_allclose(np.std(align_folds(wave, 0 * wave, columns, folds)), np.std(wave), rtol=0.1)
+    one_each = list(np.arange(ROWS)[:, None])
+    np.testing.assert_array_equal(align_folds(wave, 0 * wave, columns, one_each), wave)
+
+
+def test_an_estimated_density_of_false_labels_is_drawn(monkeypatch):
+    X, y, _ = line()
+    false = 2 + 0.3 * np.random.default_rng(1).normal(size=ROWS)
+    S = CandidateSets.from_padded(np.column_stack([y, false]))
+    given, imputers = [], []
+    plain = Imputer._false_label_ratio
+
+    def watched(self, taken):
+        given.append(taken)
+        imputers.append(self)
+        return plain(self, taken)
+
+    monkeypatch.setattr(Imputer, "_false_label_ratio", watched)
+    known = np.where(np.arange(ROWS) < 30, y, np.nan)
+    model = PartialLabelRegressor("linear", Posterior(false_labels="estimated"), random_state=0).fit(X, S, known=known)
+    model.impute(5, random_state=0)
+    assert len(given) > 5
+    assert any((taken != given[1]).any() for taken in given[2:])
+    for taken in given[1:]:
+        assert set(taken) == {0.0, 1.0}
+        assert (taken.reshape(ROWS, 2).sum(axis=1) == 1.0).all()
+        assert (taken[:60:2] == 1.0).all()
+    # Where candidates are not drawn, false labels abound, and a candidate there proves less.
+    first, second = (plain(imputers[0], np.tile(taken, ROWS)) for taken in ([1.0, 0.0], [0.0, 1.0]))
+    ratio = first - second
+    assert np.median(ratio[1::2]) < -0.5 < 0.5 < np.median(ratio[::2])
 
 
 def test_columns_of_the_correction():

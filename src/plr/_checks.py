@@ -22,6 +22,7 @@ from plr.errors import FeatureError, FeatureTypeError, LengthError, ParameterErr
 from plr.preprocessing.features import learn_columns
 
 __all__ = [
+    "check_codes",
     "check_features",
     "check_groups",
     "check_sample_weight",
@@ -56,6 +57,24 @@ def check_features(estimator: Any, X: Any, learner: Learner, *, reset: bool) -> 
             return X
     # Sums run in one order then, whatever kind of table the rows came in.
     return _check_matrix(estimator, X, learner, reset, dtype=np.float64, order="C")
+
+
+def check_codes(estimator: Any, X: Any, learner: Learner) -> Floats | None:
+    """Return numbers in which categories are codes, if that is what X is; None where it is as in training."""
+    if learner.takes == "rows":
+        return None
+    # Their codes are the numbers of a categorical, not its values.
+    kinds = X.dtypes if hasattr(X, "iloc") else [getattr(X, "dtype", None)]
+    if not all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in kinds):
+        return None
+    if np.shape(X)[1:] != (estimator.n_features_in_,):
+        return None
+    if hasattr(X, "iloc"):
+        _check_columns(estimator, X, reset=False)
+    finite = "allow-nan" if learner.takes_missing else True
+    with _own_errors(lambda: _where(X)):
+        found: Floats = check_array(X, dtype=np.float64, order="C", ensure_all_finite=finite, input_name="X")
+    return found
 
 
 def _check_rows(estimator: Any, X: Any, learner: Learner, reset: bool) -> Any:

@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from plr._checks import (
+    check_codes,
     check_features,
     check_groups,
     check_sample_weight,
@@ -40,7 +41,7 @@ from plr.errors import (
 from plr.fit_report import FitReport
 from plr.folds import check_folds, make_folds, out_of_fold
 from plr.identification import Identification, choose, identification, shared
-from plr.imputation import Imputer, correction_columns
+from plr.imputation import Imputer, align_folds, correction_columns
 from plr.intervals import Calibration, check_coverage, learn_calibration
 from plr.learners import Committee, Density, Fitted, GaussianProcess, Learner, Refit, Task
 from plr.losses import Loss
@@ -484,6 +485,52 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self._check_fitted()
         return self.model_.predict(check_features(self, X, self.learner_, reset=False))
 
+    def __call__(self, X: Any) -> Floats:
+        """Return `predict` of X, for tools that call a model, as SHAP does: ``shap.Explainer(model, X)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows as `predict` takes them, or as `to_numbers` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        self._check_fitted()
+        coded = check_codes(self, X, self.learner_)
+        return self.predict(X) if coded is None else self.model_.predict(coded)
+
+    def to_numbers(self, X: Any) -> Any:
+        """Return X as numbers alone, for tools that compute with features, as SHAP does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        frame of pandas' where X is one, or ndarray, of shape (n, d)
+            A category is its place among those of training, and NaN where it is missing or new. Calling the model
+            predicts from these: ``shap.Explainer(model, model.to_numbers(X))``.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from plr import PartialLabelRegressor
+        >>> X = pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0], "shop": ["south", "north"] * 2})
+        >>> model = PartialLabelRegressor(learner="linear").fit(X, [1.0, 3.0, 3.0, 5.0])
+        >>> model.to_numbers(X[:2])
+           size  shop
+        0   1.0   1.0
+        1   2.0   0.0
+        >>> model(model.to_numbers(X[:2])).round(2)
+        array([1., 3.])
+        """
+        self._check_fitted()
+        found = check_features(self, X, self.learner_, reset=False)
+        return type(X)(found, index=X.index, columns=X.columns) if hasattr(X, "iloc") else found
+
     def _predict_with_scale(self, X: Any) -> tuple[Floats, Floats | None]:
         """Return the predictions for some rows and, where there is one, each row's relative noise scale."""
         self._check_fitted()
@@ -586,8 +633,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         For multiple imputation: do an analysis once with each draw and pool the results by Rubin's rules, and what is
         not known about the labels is in its standard errors. Candidates are drawn by the probabilities of `identify`;
         a truth that is missing is drawn from the noise around the out-of-fold prediction; known labels stay. How far
-        predictions are off, as a linear function of the features, and the noise scale are drawn as well, since neither
-        is known exactly.
+        predictions are off, as a linear function of the features, the noise and an estimated density of false labels
+        are drawn as well, since none of them is known exactly.
 
         Parameters
         ----------
@@ -631,17 +678,21 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         agreement = None if self.prior_ is None else self.prior_.agreement
         trust = 1.0 if agreement is None else min(agreement.exponent, 1.0)
         weight = np.ones(len(given)) if task.sample_weight is None else task.sample_weight / task.sample_weight.mean()
-        features = encode_rows(task.X, self.learner_, task.categorical)
+        columns = correction_columns(encode_rows(task.X, self.learner_, task.categorical), len(given), weight)
+        centre = prediction
+        if folds := make_folds(task, self.cv):
+            centre = align_folds(prediction, model.predict(task.X), columns, [test for _, test in folds])
         return Imputer(
             given,
             found.probabilities,
             found.missing,
             np.full(len(given), np.nan) if task.known is None else task.known.value,
             prediction,
+            centre,
             noise,
             model.relative_scale,
             weight,
-            correction_columns(features, len(given), weight),
+            columns,
             0.0 if found.caution else trust,
         ).draw(n, random)
 

@@ -18,6 +18,9 @@ from support.refusals import refused
         ("[1,2.5]", [1.0, 2.5]),
         ("[1, 2.5]", [1.0, 2.5]),
         ("[ 1 ,  2.5 ]", [1.0, 2.5]),
+        ("1;2.5", [1.0, 2.5]),
+        ("1 ; 2.5;", [1.0, 2.5]),
+        ("1|2.5|", [1.0, 2.5]),
         ("7", [7.0]),
         ("", None),
     ],
@@ -27,7 +30,7 @@ def test_blanks_do_not_matter(cell, values, others):
     assert parse_cells([cell, *others]).to_pylist()[0] == values
 
 
-@pytest.mark.parametrize("cell", ["1|x", "1||2", "1,5|2", "[1|2", "1 2"])
+@pytest.mark.parametrize("cell", ["1|x", "1||2", "1;|2", "1,5|2", "[1|2", "1 2"])
 def test_what_is_no_number_is_named(cell):
     with refused(CandidateError, {"row": 1, "column": "y", "value": cell}):
         parse_cells(["3|4", cell], "y")
@@ -37,6 +40,7 @@ def test_what_is_no_number_is_named(cell):
     ("cells", "separator", "lists"),
     [
         (["1|2|", " 3 "], "|", [[1.0, 2.0], [3.0]]),
+        (["1; 2", 3, "4|5;6|"], "|", [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]]),
         (["1; 2;", "[3, 4]"], ";", [[1.0, 2.0], [3.0, 4.0]]),
         (["1  2", "3"], " ", [[1.0, 2.0], [3.0]]),
         (["1,2", "3"], ",", [[1.0, 2.0], [3.0]]),
@@ -55,6 +59,7 @@ def test_priors_after_a_colon():
     assert S.prior.tolist() == [0.7, 0.3, 0.25, 0.75, 0.5, 0.5, 1.0]
     S = CandidateSets.from_text(["1:0.5|2:0.5"], prior_is="probability")
     assert S.missing == pytest.approx([1 / 3])
+    assert as_candidate_sets(["1; 2;", "5", 6]).to_lists() == [[1.0, 2.0], [5.0], [6.0]]
     assert as_candidate_sets(["1:3|2:1", "5"]).prior.tolist() == [0.75, 0.25, 1.0]
 
 

@@ -53,7 +53,7 @@ def test_several_columns():
     assert read_candidates(table, ["a", "b"]).to_lists() == [[1.0, 3.0], [2.0]]
 
 
-@pytest.mark.parametrize("cell", ["1|two", "[1, two]", "12,5|13,1", "1;2", "1 2", "[1, 2|", "1||2"])
+@pytest.mark.parametrize("cell", ["1|two", "[1, two]", "12,5|13,1", "1/2", "1 2", "[1, 2|", "1||2"])
 def test_bad_cell_is_named_with_its_row(cell):
     with pytest.raises(CandidateError, match=f"Column 'y', row 1: {re.escape(repr(cell))}"):
         read_candidates(pa.table({"y": ["1|2", cell]}), ["y"])

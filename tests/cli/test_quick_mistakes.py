@@ -32,9 +32,12 @@ def folder(tmp_path_factory):
         ("fit t.parquet --target z -o m.plr", "--target: t.parquet has no column 'z'"),
         ("fit t.feather --target y --truth z -o m.plr", "--truth: t.feather has no column 'z'"),
         ("fit t.csv --target y --known z -o m.plr", "--known z: t.csv has no such column, and there is no such file"),
+        ("fit t.jsonl --target z -o m.plr", "--target: t.jsonl has no column 'z'"),
+        ("fit t.csv --target y --text z -o m.plr", "--text: t.csv has no column 'z'"),
         ("check t.csv --target z", "--target: t.csv has no column 'z'"),
         ("compare t.csv --target y --learners linear,mpl", "Unknown --learners 'mpl'; did you mean 'mlp'?"),
         ("generate t.csv --target z -o o.csv", "--target: t.csv has no column 'z'"),
+        ("predict t.csv t.parquet --interval 2", "--interval must be above 0 and below 1, got 2.0."),
         ("predict m.plr t.csv", "m.plr does not exist; give the path of a model file."),
     ],
 )
@@ -62,12 +65,14 @@ def test_names_that_are_known_at_once_are_those_of_the_registries():
 
 
 def test_columns_are_known_without_reading_rows(folder):
-    for ending in ("csv", "parquet", "feather"):
+    for ending in ("csv", "parquet", "feather", "jsonl"):
         assert column_names(folder / f"t.{ending}") == ["a b", "y"]
     (folder / "semi.csv").write_text('"a;\nb";c\n1;2\n')
     assert column_names(folder / "semi.csv") == ["a;\nb", "c"]
     for name, text in (("cut.parquet", "PAR1"), ("bad.csv", "a\0b\n1\n"), ("empty.feather", ""), ("t.xyz", "a")):
         (folder / name).write_text(text)
         assert column_names(folder / name) is None
-    assert column_names(folder / "t.jsonl") is None
+    with (folder / "long.jsonl").open("w") as file:
+        file.writelines('{"a": 1}\n' for _ in range(40_000))
+    assert column_names(folder / "long.jsonl") is None
     assert column_names(folder) is None

@@ -70,6 +70,27 @@ def test_entries_of_candidates(y, score, expected):
     np.testing.assert_array_equal(described(y, pa.array(score).dictionary_encode()), np.array(expected))
 
 
+def test_features_are_separated_as_candidates_are():
+    table = pa.table({"y": ["1; 2", "3"], "score": ["0.9; 0.5", ""], "shop": ["a; b", "c"]})
+    found = read_candidates(table, ["y"], features=["score", "shop"]).features
+    assert found["score"].tolist()[:2] == [0.9, 0.5]
+    assert list(found["shop"]) == ["a", "b", "c"]
+    table = pa.table({"y": ["1|2", "3"], "shop": ["a;b|c", "d;e"]})
+    assert list(read_candidates(table, ["y"], features=["shop"]).features["shop"]) == ["a;b", "c", "d;e"]
+
+
+def test_texts_may_have_priors():
+    table = pa.table({"y": ["1:3|2:1", "[4:1, 5:1]", "6;7", "8", None], "shop": ["a|b", "c|d", "e|f", "g", None]})
+    found = read_candidates(table, ["y"], features=["shop"], empty="drop")
+    assert found.to_lists() == [[1.0, 2.0], [4.0, 5.0], [6.0, 7.0], [8.0]]
+    assert found.prior.tolist() == [0.75, 0.25, 0.5, 0.5, 0.5, 0.5, 1.0]
+    assert list(found.features["shop"]) == list("abcdefg")
+    with refused(PriorError, {"row": 11}):
+        read_sets(pa.table({"y": ["1|2", "1:0.5|2"]}), ["y"], TableSource(table, "rows.csv"), 10)
+    with refused(CandidateError, {"row": 10, "column": "y"}):
+        read_sets(pa.table({"y": ["1:x|2"]}), ["y"], TableSource(table, "rows.csv"), 10)
+
+
 def test_records_in_lists():
     table = pa.table({"y": ["[1, 2]", "[3]"], "id": ['["B1 ", 7]', "[8]"]})
     assert read_candidates(table, ["y"], record="id").record.tolist() == ["B1", "7", "8"]

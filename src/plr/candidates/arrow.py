@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 
+# What a text with several candidates has, and a number never.
+_SEVERAL = re.compile(r"[|;]|^\s*\[")
 # What numbers are written with, and what brackets and priors are.
 _OF_NUMBERS = set("0123456789+-.eE:[]")
 
@@ -125,7 +127,7 @@ def as_arrow(column: Any) -> Any:
 def is_text_column(column: Any) -> bool:
     """Whether this is a column of texts, some of which hold several values; plain numbers may be among them.
 
-    >>> is_text_column(["1|2", "3"]), is_text_column(["1|2", 3.0]), is_text_column(["1", "2"]), is_text_column([1.0])
+    >>> is_text_column(["1|2", "3"]), is_text_column(["1; 2", 3.0]), is_text_column(["1", "2"]), is_text_column([1.0])
     (True, True, False, False)
     """
     values = np.asarray(column, dtype=object) if not isinstance(column, list | tuple) else column
@@ -134,7 +136,7 @@ def is_text_column(column: Any) -> bool:
     kinds = set(map(type, values))
     if str not in kinds or not all(kind is str or is_number(kind) or kind is type(None) for kind in kinds):
         return False
-    return any(isinstance(cell, str) and ("|" in cell or cell.lstrip().startswith("[")) for cell in values)
+    return any(isinstance(cell, str) and bool(_SEVERAL.search(cell)) for cell in values)
 
 
 def parse_cells(cells: Any, name: str = "") -> pa.Array:
@@ -152,12 +154,19 @@ def parse_cells(cells: Any, name: str = "") -> pa.Array:
         return _split(given).cast(numbers)
     except pa.ArrowInvalid:
         # Most often for blanks around a number, which few files have and which take longest to look for.
-        parts = _split(given, blanks=True)
+        parts = _split(_with_bars(given), blanks=True)
     try:
         return parts.cast(numbers)
     except pa.ArrowInvalid:
         row = next(row for row, part in enumerate(parts) if not _are_numbers(part.values))
         raise _no_set(given[row].as_py(), row, name) from None
+
+
+def _with_bars(cells: Any) -> Any:
+    """Return texts with bars where they have semicolons, which no number has."""
+    import pyarrow.compute as pc
+
+    return pc.replace_substring(cells, ";", "|")
 
 
 def read_texts(cells: Any, separator: str, may_lack_prior: bool) -> Flat:
@@ -185,7 +194,7 @@ def read_texts(cells: Any, separator: str, may_lack_prior: bool) -> Flat:
     # Entries of Arrow's columns are objects of its own.
     entries = as_arrow(cells).to_pylist() if isinstance(cells, pa.Array | pa.ChunkedArray) else cells
     texts = pa.array([_as_text(cell, row) for row, cell in enumerate(entries)], pa.string())
-    parts = _split(texts, separator, blanks=True)
+    parts = _split(_with_bars(texts) if separator == "|" else texts, separator, blanks=True)
     sizes = np.asarray(pc.fill_null(pc.list_value_length(parts), 0)).astype(np.int64)
     flat = parts.flatten()
     has_prior = pc.match_substring(flat, ":")

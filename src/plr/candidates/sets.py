@@ -396,7 +396,8 @@ class CandidateSets:
             colon comes the candidate's prior; within a row either all candidates have one or none, and those of a row
             without priors share alike.
         separator : str, default="|"
-            What stands between candidates. A blank stands for one or more. In square brackets a comma will do.
+            What stands between candidates. A blank stands for one or more. In square brackets a comma will do; a
+            semicolon will where this is a bar.
         empty : {"raise", "drop"}, default="raise"
             What to do about rows without a candidate.
         prior_is : {"share", "probability", "match_weight"}, default="share"
@@ -845,9 +846,9 @@ def as_candidate_sets(S: Any, empty: str = "raise") -> CandidateSets:
     Parameters
     ----------
     S : CandidateSets, sequence of sequences, list column, NaN-padded 2-D array or frame, or 1-D labels
-        Candidate sets are returned as they are. A column of texts such as ``12.5|13.1`` or ``[12.5, 13.1]`` will do for
-        a list column. An array or frame with one column of numbers is taken for labels, with the
-        warning scikit-learn's own regressors give.
+        Candidate sets are returned as they are. A column of texts such as ``12.5|13.1``, ``12.5; 13.1`` or
+        ``[12.5, 13.1]`` will do for a list column. An array or frame with one column of numbers is taken for labels,
+        with the warning scikit-learn's own regressors give.
     empty : {"raise", "drop"}, default="raise"
         What to do about rows without a candidate.
 

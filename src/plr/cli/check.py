@@ -20,6 +20,7 @@ from plr.cli.options import (
     PriorIs,
     Record,
     Row,
+    Text,
     Truth,
     one_or_several,
 )
@@ -37,6 +38,7 @@ def check_command(
     ],
     target: Candidates,
     ignore: Ignore = None,
+    text: Text = None,
     truth: Truth = None,
     prior: Prior = None,
     prior_is: PriorIs = "share",
@@ -57,7 +59,7 @@ def check_command(
     """
     check_files({"DATA": data}, {})
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior}
-    asked |= {"row": row, "candidate_features": candidate_features, "record": record}
+    asked |= {"text": text, "row": row, "candidate_features": candidate_features, "record": record}
     check_columns(data, {**asked, "match_score": match_score}, one_or_several(known))
     from plr.tables.fit_table import check_table
 
@@ -73,6 +75,6 @@ def check_command(
             match_score=match_score,
         )
     if as_json:
-        typer.echo(json.dumps({**found.to_dict(), **features.to_dict()}))
+        typer.echo(json.dumps({**found.to_dict(), "columns": features.describe()}))
     else:
         typer.echo(found.summary())

@@ -26,7 +26,6 @@ __all__ = [
     "TERMINAL",
     "check_columns",
     "check_files",
-    "counted",
     "load",
     "loaded",
     "logged",
@@ -306,8 +305,3 @@ def tell_written(done: Done, what: str, more: str = "") -> None:
     peak = peak_memory() if done.source.in_batches else None
     if peak is not None:
         TERMINAL.note(f"Peak memory: {readable(peak)}.")
-
-
-def counted(done: Done) -> str:
-    """Return the number of rows as it is printed: by thousands where rows come in batches."""
-    return f"{done.rows:,}" if done.source.in_batches else str(done.rows)

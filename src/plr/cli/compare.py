@@ -23,6 +23,7 @@ from plr.cli.options import (
     PriorIs,
     Record,
     Row,
+    Text,
     Truth,
     one_or_several,
 )
@@ -53,6 +54,7 @@ def compare_command(
         typer.Option("--out", "-o", help="Also write a page (.html), or the table (.csv, .parquet, .feather, .jsonl)."),
     ] = None,
     ignore: Ignore = None,
+    text: Text = None,
     truth: Truth = None,
     prior: Prior = None,
     prior_is: PriorIs = "share",
@@ -99,7 +101,7 @@ def compare_command(
         if name is not None:
             check_choice(part, name, PARTS[part])
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
-    asked |= {"row": row, "candidate_features": candidate_features, "record": record}
+    asked |= {"text": text, "row": row, "candidate_features": candidate_features, "record": record}
     check_columns(data, {**asked, "match_score": match_score}, one_or_several(known))
     from plr.tables.comparison import compare_table
 

@@ -66,7 +66,7 @@ def _trained_on_in_words(found: dict[str, Any]) -> list[str]:
         return ["(whether the model was trained on some of them its file does not tell; if so, the figures flatter it)"]
     if not trained:
         return []
-    whom = "all of them" if trained == rows else f"{trained} of them"
+    whom = "all of them" if trained == rows else f"{trained:,} of them"
     was = "were" if trained > 1 else "was"
     if found["rows_scored_out_of_fold"]:
         return [f"{whom} {was} trained on, and scored by models that had not seen them (out of fold)"]
@@ -88,17 +88,17 @@ def _intervals_in_words(interval: dict[str, Any]) -> list[str]:
         lines.append("      rows   mean width    hold")
     for part in interval["by_width"]:
         held = f"{part['coverage']:.1%} ± {part['coverage_error']:.1%}"
-        lines.append(f"  {part['rows']:8}   {part['mean_width']:<10.4g}    {held}")
+        lines.append(f"  {part['rows']:8,}   {part['mean_width']:<10.4g}    {held}")
     return lines
 
 
 def _in_words(found: dict[str, Any]) -> list[str]:
     from plr.metrics import NEVER_AMONG, is_overconfident
 
-    skipped = f" ({found['rows_without_truth']} more have no truth)" if found["rows_without_truth"] else ""
+    skipped = f" ({found['rows_without_truth']:,} more have no truth)" if found["rows_without_truth"] else ""
     r2 = "not defined, all truths are equal" if found["r2"] is None else f"{found['r2']:.4f}"
     lines = [
-        f"{found['rows']} rows with a true label in {found['truth']!r}{skipped}",
+        f"{found['rows']:,} rows with a true label in {found['truth']!r}{skipped}",
         *_trained_on_in_words(found),
         f"mean squared error    {found['mse']:.6g}   (baseline, predicting the mean: {found['baseline_mse']:.6g})",
         f"RMSE                  {found['rmse']:.6g}",
@@ -117,7 +117,7 @@ def _in_words(found: dict[str, Any]) -> list[str]:
         if choice["rows_scored_with_several"]:
             lines.append(
                 f"true candidate chosen in {choice['accuracy_with_several']:.1%} of "
-                f"{choice['rows_scored_with_several']} rows with several "
+                f"{choice['rows_scored_with_several']:,} rows with several "
                 f"(by chance {choice['by_chance_with_several']:.1%})"
             )
         lines.append(
@@ -132,5 +132,5 @@ def _in_words(found: dict[str, Any]) -> list[str]:
             )
         lacking = choice["rows"] - choice["rows_with_truth_among_candidates"]
         if lacking:
-            lines.append(f"{lacking} rows are not counted: their truth is not among the candidates")
+            lines.append(f"{lacking:,} rows are not counted: their truth is not among the candidates")
     return lines

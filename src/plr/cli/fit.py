@@ -24,6 +24,7 @@ from plr.cli.options import (
     PriorIs,
     Record,
     Row,
+    Text,
     Truth,
     one_or_several,
     parse_options,
@@ -54,6 +55,7 @@ def fit_command(
         ),
     ] = None,
     ignore: Ignore = None,
+    text: Text = None,
     truth: Truth = None,
     prior: Prior = None,
     prior_is: PriorIs = "share",
@@ -199,7 +201,7 @@ def fit_command(
         raise DataNotFoundError(f"There is no folder {scratch} to put the shuffled copy into (--scratch).")
     options = parse_options(option or [], "epochs=50")
     asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights, "groups": groups}
-    asked |= {"row": row, "candidate_features": candidate_features, "record": record}
+    asked |= {"text": text, "row": row, "candidate_features": candidate_features, "record": record}
     parts = {"learner": learner, "weighting": weighting, "loss": loss, "start": start}
     if prior_model != "auto":
         parts["prior_model"] = prior_model
@@ -253,8 +255,7 @@ def fit_command(
 def _in_words(done: dict[str, Any]) -> Iterator[str]:
     scatter = f"True values scatter by about {done['noise_scale']:.4g} around its predictions"
     features, in_batches = len(done["features"]), "disk" in done
-    rows = f"{done['rows']:,}" if in_batches else str(done["rows"])
-    yield f"Wrote {done['model']}: a model of {rows} rows, {features} features, {done['seconds']:g} s."
+    yield f"Wrote {done['model']}: a model of {done['rows']:,} rows, {features:,} features, {done['seconds']:g} s."
     if in_batches:
         yield f"{scatter}, by {done['rows_held_out']:,} rows that were held out of training."
         yield from _memory_in_words(done)
@@ -271,19 +272,20 @@ def _in_words(done: dict[str, Any]) -> Iterator[str]:
 
 def _checked_in_words(checked: dict[str, Any] | None, prior: dict[str, Any] | None) -> Iterator[str]:
     if checked is not None:
-        parts = [f"{checked['found']} with the true candidate"]
+        parts = [f"{checked['found']:,} with the true candidate"]
         if checked["missing"]:
             parts.append(f"{checked['missing']} whose truth is not among the candidates")
         if checked["cannot_tell"]:
             parts.append(f"{checked['cannot_tell']} answered 'cannot tell'")
         taken = ", taken for a random sample" if checked["sampled"] == "random" else ""
-        yield f"Checked rows: {checked['rows']}{taken}; {', '.join(parts)}."
+        yield f"Checked rows: {checked['rows']:,}{taken}; {', '.join(parts)}."
         if changed := checked.get("changed"):
             another = changed["another_candidate"]
+            likeliest = f", and in {another:,} another candidate the likeliest" if another else ""
             yield (
-                f"What they changed: of {changed['rows']} other rows with several candidates, {changed['doubtful']} "
-                f"are in doubt; without the checked rows, {changed['doubtful_without']} would be"
-                f"{f', and in {another} another candidate the likeliest' if another else ''}."
+                f"What they changed: of {changed['rows']:,} other rows with several candidates, "
+                f"{changed['doubtful']:,} are in doubt; without the checked rows, "
+                f"{changed['doubtful_without']:,} would be{likeliest}."
             )
     if prior is None:
         if checked is not None:
@@ -325,9 +327,9 @@ def _doubt_in_words(doubt: dict[str, Any] | None, identified: str | None) -> Ite
         yield "Every row has one candidate, so there was nothing to identify."
     else:
         yield (
-            f"Of {doubt['rows_with_several']} rows with several candidates, {doubt['settled']} are settled "
-            f"(probability {doubt['settled_from']} and more), {doubt['likely']} likely, and {doubt['doubtful']} still "
-            f"in doubt (below {doubt['doubtful_below']})."
+            f"Of {doubt['rows_with_several']:,} rows with several candidates, {doubt['settled']:,} are settled "
+            f"(probability {doubt['settled_from']} and more), {doubt['likely']:,} likely, and {doubt['doubtful']:,} "
+            f"still in doubt (below {doubt['doubtful_below']})."
         )
         if identified is not None:
             yield f"Wrote {identified}: sort it by probability to see the doubtful rows first."

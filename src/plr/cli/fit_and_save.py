@@ -154,7 +154,7 @@ stream, engine, workers, address, scratch
         "candidates": found.candidates,
         "target": list(model.target),
         "truth": model.truth,
-        **found.features.to_dict(),
+        "columns": found.features.describe(),
         "features": list(found.features.names),
         "noise_scale": float(regressor.noise_scale_),
         "doubt": found.doubt,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from plr.cli.common import TERMINAL, check_columns, check_files, counted, tell_written
+from plr.cli.common import TERMINAL, check_columns, check_files, tell_written
 from plr.cli.options import parse_options
 
 __all__ = ["generate_command"]
@@ -79,7 +79,7 @@ def generate_command(
     if as_json:
         typer.echo(json.dumps({**done.to_dict(), "candidates": candidates, "recipe": made}))
         return
-    tell_written(done, f"{counted(done)} rows", f", {candidates / done.rows:.2f} candidates a row")
+    tell_written(done, f"{done.rows:,} rows", f", {candidates / done.rows:.2f} candidates a row")
     if "sample_rows" in made:
         typer.echo(f"Taken from a sample of {made['sample_rows']:,} rows: {' and '.join(made['from_sample'])}.")
     if not out.is_dir() and not carries_recipe(out):

@@ -91,6 +91,6 @@ def identify_command(
         if done.source.in_batches:
             tell_written(done, f"{done.rows:,} rows")
         else:
-            typer.echo(f"Wrote {out}: {done.rows} {'candidates' if all_candidates else 'rows'}. ", nl=False)
-        several = f"{doubt['rows_with_several']} {'rows ' if all_candidates else ''}with several candidates"
-        typer.echo(f"Of {several} {doubt['settled']} are settled and {doubt['doubtful']} in doubt.")
+            typer.echo(f"Wrote {out}: {done.rows:,} {'candidates' if all_candidates else 'rows'}. ", nl=False)
+        several = f"{doubt['rows_with_several']:,} {'rows ' if all_candidates else ''}with several candidates"
+        typer.echo(f"Of {several} {doubt['settled']:,} are settled and {doubt['doubtful']:,} in doubt.")

@@ -29,6 +29,7 @@ __all__ = [
     "PriorIs",
     "Record",
     "Row",
+    "Text",
     "TrainedRecord",
     "TrainedRow",
     "Trust",
@@ -57,6 +58,9 @@ Candidates = Annotated[
     ),
 ]
 Ignore = Annotated[str | None, typer.Option(help="Columns that are no features: a,b,c.")]
+Text = Annotated[
+    str | None, typer.Option(help="Columns of free texts, of which numbers are made (TF-IDF and SVD): a,b,c.")
+]
 Truth = Annotated[
     str | None, typer.Option(help="Column of true labels, if there is one; it is left out of the features.")
 ]

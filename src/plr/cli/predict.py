@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from plr.cli.common import TERMINAL, counted, loaded, tell_written
+from plr._parameters import check_number
+from plr.cli.common import TERMINAL, loaded, tell_written
 from plr.cli.options import JsonRows, ModelFile, ModuleCode, NewTable, Prefix, Trust
 
 __all__ = ["predict_command"]
@@ -45,6 +46,8 @@ def predict_command(
 
     Example: plr predict model.plr new.csv -o predicted.csv --interval 0.9
     """
+    if interval is not None:
+        check_number("coverage", interval, low=0.0, below=1.0, open_low=True)
     with loaded(model, data, out, trust, module) as trained:
         done = trained.write_predictions(
             data, out, interval=interval, method=method, prefix=prefix, cells=as_json, front=TERMINAL
@@ -52,4 +55,4 @@ def predict_command(
     if as_json:
         typer.echo(json.dumps({**done.to_dict(), "diagnosis": trained.diagnosis}))
     else:
-        tell_written(done, f"{counted(done)} predictions")
+        tell_written(done, f"{done.rows:,} predictions")

@@ -92,7 +92,7 @@ def review_command(
         typer.echo(json.dumps({"out": str(out), "rows": table.num_rows}))
     elif out is not None:
         typer.echo(
-            f"Wrote {out}: {table.num_rows} rows to check. Fill in value or answer, and fit again with --known {out}."
+            f"Wrote {out}: {table.num_rows:,} rows to check. Fill in value or answer, and fit again with --known {out}."
         )
 
 
@@ -104,8 +104,8 @@ def _kept(model: Path, manifest: dict[str, Any], n: int) -> pa.Table:
     queue = read_review(manifest)
     if queue is None:
         raise ParameterError(
-            f"{model} keeps no rows to check, as with plr fit --no-page; give the table it was fitted to: plr review "
-            f"{model} DATA."
+            f"{model} keeps no rows to check: it was fitted with --no-page, or by a learner that knows which rows are "
+            f"in doubt only with --identified. Give the table it was fitted to: plr review {model} DATA."
         )
     if n > len(queue):
         more = f"; for more, give the table it was fitted to: plr review {model} DATA -n {n}"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
-from plr.candidates.arrow import parse_cells
+from plr.candidates.arrow import parse_cells, read_texts
 from plr.columns.kinds import plain
 from plr.columns.texts import is_text, texts_to_numbers
 from plr.errors import CandidateError, LengthError, ParameterError, PriorError
@@ -23,6 +23,9 @@ from plr.sources.csv_text import MISSING_WORDS
 from plr.sources.source import Source
 
 __all__ = ["SetColumns", "read_candidates", "read_sets"]
+
+# Priors that stood in the texts of candidates, as a column of their own.
+_PRIOR = "prior of each candidate"
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,8 @@ def read_candidates(
     columns : sequence of str
         The column of candidates, or the columns that hold one candidate each.
     prior : sequence of str
-        As many columns, of the same form, that say how likely each candidate is.
+        As many columns, of the same form, that say how likely each candidate is. Without them, texts may say it
+        themselves: ``12.5:0.7|13.1:0.3``.
     empty : {"raise", "drop"}, default="raise"
         What to do about rows without a candidate.
     features : sequence of str
@@ -173,7 +177,9 @@ def read_candidates(
         more["prior_is"] = prior_is
     if len(columns) > 1:
         table = _codes_as_numbers(table, [*columns, *prior])
-    elif (lists := _lists(table, columns[0])) is not None:
+    elif not prior and (split := _split_priors(table, columns[0], prior_is)) is not None:
+        table, prior = split, [_PRIOR]
+    if len(columns) == 1 and (lists := _lists(table, columns[0])) is not None:
         if features:
             more["features"] = {name: _entries(table, name, lists) for name in features}
         if record is not None:
@@ -186,6 +192,19 @@ def read_candidates(
     if record is not None:
         more["record"] = [record]
     return CandidateSets.from_columns(table, list(columns), prior=list(prior) or None, **more)
+
+
+def _split_priors(table: pa.Table, name: str, prior_is: str) -> pa.Table | None:
+    """Return a table with candidates and priors of texts such as ``12.5:0.7|13.1:0.3`` as lists; None without them."""
+    cells = plain(table[name])
+    if not is_text(cells.type) or not pc.any(pc.match_substring(cells, ":")).as_py():
+        return None
+    flat = read_texts(cells, "|", prior_is == "share")
+    if flat.prior is None:
+        return None
+    offsets = pa.array(np.concatenate([[0], np.cumsum(flat.sizes)]), pa.int64())
+    values, prior = (pa.LargeListArray.from_arrays(offsets, pa.array(part)) for part in (flat.values, flat.prior))
+    return table.set_column(table.column_names.index(name), name, values).append_column(_PRIOR, prior)
 
 
 def _entries(table: pa.Table, name: str, candidates: pa.Array, *, as_text: bool = False) -> pa.Array:
@@ -220,10 +239,16 @@ def _split(cells: pa.Array, name: str, candidates: pa.Array) -> pa.Array:
     one = pc.fill_null(pc.greater(pc.list_value_length(candidates), 0), False)
     empty = pc.fill_null(pc.equal(cells, ""), True)
     cells = pc.if_else(empty, pc.if_else(one, "", pa.scalar(None, cells.type)), cells)
+    parts = pc.split_pattern(cells, "|")
+    if pc.any(pc.match_substring(cells, ";")).as_py() and not pc.any(pc.match_substring(cells, "|")).as_py():
+        # A text may have a semicolon of its own: it separates where that gives each candidate one.
+        again = pc.split_pattern(cells, ";")
+        if pc.all(pc.equal(pc.list_value_length(again), pc.list_value_length(candidates))).as_py():
+            parts = again
     listed = pc.and_(pc.starts_with(cells, "["), pc.ends_with(cells, "]"))
     if not pc.any(listed).as_py():
-        return pc.split_pattern(cells, "|")
-    rows = pc.split_pattern(cells, "|").to_pylist()
+        return parts
+    rows = parts.to_pylist()
     for row in np.flatnonzero(pc.fill_null(listed, False)).tolist():
         cell = cells[row].as_py()
         try:

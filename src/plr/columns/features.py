@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from plr.columns.kinds import KINDS, PARTS, Column, Mended, part_of, read_cells, settled, what_is
+from plr.columns.kinds import KINDS, PARTS, Column, Mended, free_text, part_of, read_cells, settled, what_is
+from plr.columns.prose import Prose
 from plr.columns.targets import row_places
 from plr.errors import DataError
 from plr.front_end import listed
@@ -101,28 +102,49 @@ class Features:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and texts that `from_dict` reads."""
-        return {"columns": [{**asdict(column), "features": list(column.features)} for column in self.columns]}
+        learned = {column.name: column.prose.to_dict() for column in self.columns if column.prose is not None}
+        return {"columns": self.describe(), **({"prose": learned} if learned else {})}
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return what each column is, as plain values, for people and programs to read."""
+        return [
+            {
+                "name": column.name,
+                "kind": column.kind,
+                "features": list(column.features),
+                "form": column.form,
+                "note": column.note,
+            }
+            for column in self.columns
+        ]
 
     @classmethod
     def from_dict(cls, written: Any) -> Features:
         """Read what `to_dict` wrote, or complain."""
         try:
-            columns = tuple(map(_column_of, written["columns"]))
-        except (KeyError, TypeError, ValueError) as error:
+            learned = written.get("prose", {})
+            prose = {name: Prose.from_dict(found) for name, found in learned.items()}
+            columns = tuple(_column_of(entry, prose) for entry in written["columns"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError("What the model file says about the columns of its table cannot be read.") from error
         return cls(columns)
 
 
-def _column_of(entry: Mapping[str, Any]) -> Column:
+def _column_of(entry: Mapping[str, Any], prose: Mapping[str, Prose]) -> Column:
     name, kind, form, note = (str(entry[key]) for key in ("name", "kind", "form", "note"))
     features = tuple(map(str, entry["features"]))
+    learned = prose[name] if kind == "text" else None
     is_right = set(map(part_of, features)) <= set(PARTS) if kind == "date" else len(features) <= 1
+    if learned is not None:
+        is_right = len(features) == len(learned.directions)
     if kind not in KINDS or not is_right:
         raise ValueError(kind)
-    return Column(name, kind, features, form, note)
+    return Column(name, kind, features, form, note, learned)
 
 
-def learn_features(table: pa.Table, leave: Collection[str] = (), source: object = "The table") -> Features:
+def learn_features(
+    table: pa.Table, leave: Collection[str] = (), source: object = "The table", text: Collection[str] = ()
+) -> Features:
     """Decide what each column of a table is.
 
     Numbers stay numbers. Dates become several numbers, true and false 1 and 0, and texts categories; texts that are
@@ -136,6 +158,8 @@ def learn_features(table: pa.Table, leave: Collection[str] = (), source: object 
         Columns that are no features: the target, the truth, what the user does not want.
     source : Source or path
         What the table was read from, for messages.
+    text : collection of str
+        Columns of free texts, of which numbers are made.
 
     Examples
     --------
@@ -147,8 +171,8 @@ def learn_features(table: pa.Table, leave: Collection[str] = (), source: object 
     for name in table.column_names:
         if name in leave:
             continue
-        column = what_is(name, table[name])
-        if column.kind == "date":
+        column = _free_text(name, table[name], source) if name in text else what_is(name, table[name])
+        if column.kind in ("date", "text"):
             column = replace(column, features=tuple(_new_name(feature, taken) for feature in column.features))
         columns.append(column)
     features = Features(tuple(columns))
@@ -159,6 +183,18 @@ def learn_features(table: pa.Table, leave: Collection[str] = (), source: object 
             + (f", since the others are left out: {reasons}." if reasons else ".")
         )
     return features
+
+
+def _free_text(name: str, cells: Any, source: object) -> Column:
+    try:
+        return free_text(name, cells)
+    except ValueError as error:
+        raise DataError(
+            f"{source}: column {name!r} {error}; leave it out of {{parameter}}.",
+            parameter="text",
+            column=name,
+            source=source,
+        ) from error
 
 
 def _new_name(name: str, taken: set[str]) -> str:

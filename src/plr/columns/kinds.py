@@ -12,10 +12,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from plr.columns.prose import Prose, learn_prose
 from plr.columns.texts import date_format, is_text, likeliest_date_format, number_form, texts_to_dates, texts_to_numbers
 from plr.preprocessing.features import MANY_DIFFERENT, names_identifiers, too_many_texts
 
-__all__ = ["KINDS", "PARTS", "Column", "Mended", "part_of", "plain", "read_cells", "settled", "what_is"]
+__all__ = [
+    "KINDS",
+    "MANY_TEXTS",
+    "PARTS",
+    "Column",
+    "Mended",
+    "free_text",
+    "part_of",
+    "plain",
+    "read_cells",
+    "settled",
+    "what_is",
+]
 
 Floats = NDArray[np.float64]
 
@@ -23,11 +36,15 @@ KINDS = {
     "number": "numbers",
     "boolean": "true and false",
     "category": "texts",
+    "text": "texts",
     "date": "dates",
     "clock": "times",
     "left out": "nothing",
 }
 """What a column can be, and what it then holds."""
+
+MANY_TEXTS = "names, prose or identifiers"
+"""What the note of a column of texts that was left out ends with."""
 
 _ROW_NUMBERS = re.compile(r"(|unnamed: ?\d+|index|row|row[_ ]?(id|number|nr|no)|__index_level_\d+__)", re.IGNORECASE)
 _YES, _NO = pa.array(["true", "yes", "y", "t", "1"]), pa.array(["false", "no", "n", "f", "0"])
@@ -40,13 +57,15 @@ class Column:
     Attributes
     ----------
     name : str
-    kind : {"number", "boolean", "category", "date", "clock", "left out"}
+    kind : {"number", "boolean", "category", "text", "date", "clock", "left out"}
     features : tuple of str
         The features made of it; none where it is left out.
     form : str
         How texts are written: a form of numbers, or the format of dates; empty where they are no texts.
     note : str
         What was done, in words; empty where there is nothing to say.
+    prose : Prose or None
+        How free texts become numbers; None where the column has another kind.
     """
 
     name: str
@@ -54,6 +73,7 @@ class Column:
     features: tuple[str, ...]
     form: str = ""
     note: str = ""
+    prose: Prose | None = None
 
 
 class Mended(str):
@@ -149,6 +169,26 @@ def what_is(name: str, cells: Any) -> Column:
     return _left_out(name, f"has the type {kind}, which is neither number, text nor date")
 
 
+def free_text(name: str, cells: Any) -> Column:
+    """Return a column of free texts, and the numbers that are made of it.
+
+    Raises
+    ------
+    ValueError
+        Where it has no texts to learn from; the message says what it has.
+    """
+    cells = plain(cells)
+    if not is_text(cells.type):
+        raise ValueError(f"has the type {cells.type}, not texts")
+    try:
+        prose = learn_prose(cells)
+    except ValueError:
+        raise ValueError("has no piece of text that stands in two rows") from None
+    count = len(prose.directions)
+    note = f"as {count} number{'s' if count > 1 else ''} by TF-IDF of its pieces and SVD" + _with_gaps(cells)
+    return Column(name, "text", tuple(f"{name}: text {number + 1}" for number in range(count)), note=note, prose=prose)
+
+
 def settled(column: Column, cells: Any) -> Column:
     """Return a column that says how its texts are written, inferred from its cells where training did not record it.
 
@@ -190,6 +230,10 @@ def read_cells(column: Column, cells: Any, *, some: bool = False) -> tuple[dict[
         if pa.types.is_nested(cells.type):
             raise ValueError(f"has the type {cells.type}")
         return {column.features[0]: pc.utf8_trim_whitespace(cells.cast(pa.string()))}, None
+    if column.prose is not None:
+        if pa.types.is_nested(cells.type) or pa.types.is_binary(cells.type):
+            raise ValueError(f"has the type {cells.type}")
+        return dict(zip(column.features, column.prose.apply(cells.cast(pa.string())).T, strict=True)), None
     if is_text(cells.type) and kind != "clock":
         given = cells
         if kind == "number":
@@ -274,7 +318,7 @@ def _text(name: str, cells: Any) -> Column:
     there = pc.utf8_trim_whitespace(cells.drop_null())
     distinct = pc.count_distinct(there).as_py()
     if too_many_texts(distinct, len(there)):
-        return _left_out(name, f"has {distinct:,} different texts in {len(there):,} rows: names, prose or identifiers")
+        return _left_out(name, f"has {distinct:,} different texts in {len(there):,} rows: {MANY_TEXTS}")
     return Column(
         name, "category", (name,), note=_gaps(f"{distinct:,} categor{'y' if distinct == 1 else 'ies'}", cells)
     )

@@ -20,6 +20,7 @@ _ON_BY_DEFAULT = ("intervals", "page")
 _ROLES = (
     "truth",
     "ignore",
+    "text",
     "row",
     "prior",
     "candidate_features",

@@ -49,6 +49,8 @@ _READ = {**FORMATS, ".xlsx": "xlsx"}
 
 # The first line of a CSV file ends within so many bytes, or is read with the rest.
 _LOOK = 1 << 16
+# A file without a list of its columns is read for them where it is no larger.
+_LOOKED_THROUGH = 1 << 18
 # How files of other kinds begin, and what they are in words.
 _BEGINNINGS = {
     b"PAR1": "a Parquet file",
@@ -153,13 +155,13 @@ def _kind_of(data: bytes) -> str:
 
 
 def column_names(path: str | os.PathLike[str]) -> list[str] | None:
-    """Return the names of a file's columns without reading its rows; None where that takes more than a look.
+    """Return the names of a file's columns without reading many rows; None where that takes more than a look.
 
     Nothing is said about what is wrong with the file: whoever reads it will.
     """
     path = Path(path).expanduser()
     # Of a pipe, what was looked at would be gone, and a look might wait for ever.
-    kind = FORMATS.get(path.suffix.lower()) if path.is_file() else None
+    kind = _READ.get(path.suffix.lower()) if path.is_file() else None
     try:
         if kind in ("csv", "tsv"):
             with path.open("rb") as file:
@@ -172,6 +174,8 @@ def column_names(path: str | os.PathLike[str]) -> list[str] | None:
         if kind == "feather":
             with pa.ipc.open_file(path) as reader:
                 return list(reader.schema.names)
+        if kind in ("jsonl", "xlsx") and path.stat().st_size <= _LOOKED_THROUGH:
+            return list(read_file(path).schema.names)
     except (*DAMAGE, PlrError, UnicodeError):
         pass
     return None

@@ -21,6 +21,7 @@ import pyarrow as pa
 from plr.candidates import CandidateSets
 from plr.candidates.known import CheckedRows
 from plr.columns.features import Features, learn_features
+from plr.columns.kinds import MANY_TEXTS
 from plr.columns.targets import read_target
 from plr.diagnosis import Diagnosis, check, find_dependence
 from plr.errors import DataNotFoundError, DependentLabelsWarning, ParameterError, PlrError
@@ -624,7 +625,7 @@ def check_table(
             labels = known_labels(known, source, whole, sets.kept, front, numbers)
             checked = describe_checked(check_known(labels, sets), sets)
         front.note(f"Checked rows: {0 if checked is None else checked['rows']}.")
-    features = learn_features(table, roles.aside, source)
+    features = learn_features(table, roles.aside, source, roles.text)
     _tell_columns(features, front)
     with front.working("Looking"):
         X, _ = features.apply(table, source, place=place)
@@ -635,7 +636,7 @@ def _learn_features(table: pa.Table, source: Source, roles: Roles, asked: Asked,
     if roles.truth and not asked.get("truth"):
         itself = "files themselves say" if source.in_batches else "file itself says"
         front.note(f"Left out: {roles.truth[0]!r}, which holds the true labels as the {itself}.")
-    features = learn_features(table, roles.aside, source)
+    features = learn_features(table, roles.aside, source, roles.text)
     if source.in_batches and source.rows > table.num_rows:
         front.note(f"The kind of each column was inferred from {table.num_rows:,} of {source.rows:,} rows.")
     _tell_columns(features, front)
@@ -649,7 +650,8 @@ def _tell_columns(features: Features, front: FrontEnd) -> None:
         front.note(f"{len(plain)} column{'s' if len(plain) > 1 else ''} of numbers: {listed([c.name for c in plain])}.")
     for column in features.columns:
         if column.kind == "left out":
-            front.note(f"Left out: {column.name!r} {column.note}.")
+            remedy = f"; {front.option('text', column.name)} uses it" if column.note.endswith(MANY_TEXTS) else ""
+            front.note(f"Left out: {column.name!r} {column.note}{remedy}.")
         elif column not in plain:
             front.note(f"{column.name!r}: {'time' if column.kind == 'clock' else column.kind}, {column.note}.")
 

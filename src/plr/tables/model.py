@@ -219,6 +219,7 @@ class TableModel:
         target: Columns,
         *,
         ignore: Columns = None,
+        text: Columns = None,
         truth: str | None = None,
         prior: Columns = None,
         prior_is: str = "share",
@@ -251,6 +252,9 @@ class TableModel:
             candidate each.
         ignore : str or sequence of str, optional
             Columns that are no features.
+        text : str or sequence of str, optional
+            Columns of free texts, which otherwise are categories or left out: each becomes some numbers, by TF-IDF of
+            pieces of three and four characters and the singular value decomposition.
         truth : str, optional
             The column of true labels, if there is one; it is left out of the features.
         prior : str or sequence of str, optional
@@ -307,6 +311,7 @@ class TableModel:
         """
         asked = {"target": target, "ignore": ignore, "truth": truth, "prior": prior, "weights": weights}
         asked |= {"groups": groups, "row": row, "candidate_features": candidate_features, "record": record}
+        asked["text"] = text
         if match_score is not None:
             self.regressor.set_params(match_score=match_score)
             asked["match_score"] = match_score
@@ -771,11 +776,7 @@ class TableModel:
         if without == rows:
             raise no_candidates(source, columns.target)
         if without:
-            front.note(
-                f"{without:,} of {rows:,} rows have no candidate and get no answer."
-                if source.in_batches
-                else f"{without} of {rows} rows have no candidate and get no answer."
-            )
+            front.note(f"{without:,} of {rows:,} rows have no candidate and get no answer.")
         if done.files_skipped < done.files:
             columns.reader.tell(front)
         if columns.seen:

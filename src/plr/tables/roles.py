@@ -38,7 +38,7 @@ _LOOKED_AT, _LEAST_ROWS, _NEARLY_ALL = 5_000, 5, 0.95
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a table are what, apart from the features."""
+    """Which columns of a table are what, apart from the features; and which of these are free texts."""
 
     target: list[str]
     ignore: list[str]
@@ -51,6 +51,7 @@ class Roles:
     record: list[str]
     known: list[str]
     prior_is: str = "share"
+    text: tuple[str, ...] = ()
 
     @property
     def sets(self) -> SetColumns:
@@ -89,6 +90,7 @@ def read_roles(source: Source, asked: Asked, front: FrontEnd = PYTHON, prior_is:
     roles = Roles(
         **{role: named_columns(role, asked.get(role), source.schema.names, source) for role in _ROLES},
         prior_is=prior_is,
+        text=tuple(named_columns("text", asked.get("text"), source.schema.names, source)),
     )
     score = named_columns("match_score", asked.get("match_score"), source.schema.names, source)
     if len(score) > 1:
@@ -103,6 +105,9 @@ def read_roles(source: Source, asked: Asked, front: FrontEnd = PYTHON, prior_is:
     for role in _ROLES[1:]:
         for name in getattr(roles, role):
             only_one_role(name, role, roles.target, front)
+    for name in roles.text:
+        for role in _ROLES:
+            only_one_role(name, "text", getattr(roles, role), front, role)
     for name in roles.row:
         for role in ("prior", "candidate_features", "record", "known", "truth"):
             only_one_role(name, role, getattr(roles, role), front, "row")

@@ -78,11 +78,11 @@ def take_with_candidates(
     if not drop_empty:
         without = np.setdiff1d(np.arange(table.num_rows), kept)
         raise EmptySetError(
-            f"{source}: {len(without)} of {table.num_rows} rows have no candidate in "
+            f"{source}: {len(without):,} of {table.num_rows:,} rows have no candidate in "
             f"{', '.join(map(repr, columns.target))}, the first in {place(int(without[0]))}; fill them in, or leave "
             f"them out with {front.option('drop_empty', True)}."
         )
-    front.note(f"Left out: {table.num_rows - len(sets)} of {table.num_rows} rows, which have no candidate.")
+    front.note(f"Left out: {table.num_rows - len(sets):,} of {table.num_rows:,} rows, which have no candidate.")
     return table.take(pa.array(kept)), sets, lambda row: place(int(kept[row]))
 
 
