@@ -66,6 +66,9 @@ def fit_command(
     one_to_one: Annotated[
         bool, typer.Option("--one-to-one", help="No two rows have the same record as their truth; needs --record.")
     ] = False,
+    log: Annotated[
+        bool, typer.Option("--log", help="Learn on the logarithms of the candidates; predictions are labels again.")
+    ] = False,
     known: Known = None,
     weights: Annotated[str | None, typer.Option(help="Column that says how much each row counts.")] = None,
     groups: Annotated[
@@ -228,6 +231,7 @@ def fit_command(
             prior_is=prior_is,
             match_score=match_score,
             one_to_one=one_to_one,
+            log=log,
             seed=seed,
             jobs=jobs,
             prefix=prefix,

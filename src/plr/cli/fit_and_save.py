@@ -50,6 +50,7 @@ def fit_and_save(
     prior_is: str = "share",
     match_score: str | None = None,
     one_to_one: bool = False,
+    log: bool = False,
     seed: int = 0,
     jobs: int | None = None,
     prefix: str = "",
@@ -68,8 +69,8 @@ def fit_and_save(
         Columns by role.
     parts, options : mapping
         As of `plr.cli.model_options.make_regressor`.
-    module, identified, intervals, page, drop_empty, known, prior_is, match_score, one_to_one, seed, jobs, prefix, \
-stream, engine, workers, address, scratch
+    module, identified, intervals, page, drop_empty, known, prior_is, match_score, one_to_one, log, seed, jobs, \
+prefix, stream, engine, workers, address, scratch
         As the options of the command.
     """
     started, before = time.monotonic(), peak_memory()
@@ -87,6 +88,8 @@ stream, engine, workers, address, scratch
 
         code = read_module(module)
     regressor = make_regressor({**parts, "learner": learner}, options, module=code, seed=seed, jobs=jobs)
+    if log:
+        regressor.set_params(target_transform="log")
     check_savable(regressor, out)
     if folder is not None and learner == "module" and "epochs" not in options:
         from plr.learners.module.settings import check_settings
@@ -116,6 +119,8 @@ stream, engine, workers, address, scratch
         wanted["match_score"] = match_score
     if one_to_one:
         wanted["one_to_one"] = True
+    if log:
+        wanted["log"] = True
     if module is not None:
         # What is in the file about the module's code is for messages.
         wanted["module"] = short_name(module)

@@ -1,4 +1,4 @@
-"""A learner that sees labels on another scale: logarithms, a power, or what a scikit-learn transformer makes of them."""
+"""A learner that sees labels on another scale: logarithms, a power, or what a transformer makes of them."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 from sklearn.base import clone
 from sklearn.preprocessing import PowerTransformer
 
@@ -78,6 +79,37 @@ class Power:
 
 
 @dataclass(frozen=True)
+class YeoJohnson:
+    """The transformation of Yeo and Johnson (2000) of labels in a unit: a power of 1 + y above 0, of 1 - y below."""
+
+    unit: float
+    power: float
+
+    def __post_init__(self) -> None:
+        require(self.unit > 0, "the unit of a power must be positive")
+
+    def apply(self, labels: Floats) -> Floats:
+        """Transform labels."""
+        place = labels / self.unit
+        away = special.boxcox1p(np.abs(place), np.where(place < 0, 2.0 - self.power, self.power))
+        found: Floats = np.where(place < 0, -away, away)
+        return found
+
+    def undo(self, values: Floats) -> Floats:
+        """Return the labels that have been transformed."""
+        away = special.inv_boxcox1p(np.abs(values), np.where(values < 0, 2.0 - self.power, self.power))
+        found: Floats = np.where(values < 0, -away, away) * self.unit
+        return found
+
+    def log_slope(self, labels: Floats) -> Floats:
+        """Return the logarithm of the slope at some labels."""
+        place = labels / self.unit
+        power = np.where(place < 0, 1.0 - self.power, self.power - 1.0)
+        found: Floats = power * np.log1p(np.abs(place)) - np.log(self.unit)
+        return found
+
+
+@dataclass(frozen=True)
 class Transformer:
     """What a transformer of scikit-learn makes of labels, within the range of the labels that it was fitted to.
 
@@ -128,7 +160,7 @@ def check_transform(transform: object) -> None:
         )
 
 
-def get_transform(transform: Any, S: CandidateSets, weight: Floats | None) -> Power | Transformer:
+def get_transform(transform: Any, S: CandidateSets, weight: Floats | None) -> Power | YeoJohnson | Transformer:
     """Return a transformation, fitted to where true labels are likely to lie; rows without weight do not count."""
     weight = np.ones(len(S)) if weight is None else weight
     rows = np.flatnonzero(weight)
@@ -144,14 +176,17 @@ def get_transform(transform: Any, S: CandidateSets, weight: Floats | None) -> Po
                 f"it out or correct it, or use 'yeo-johnson', which takes any number."
             )
         return Power(low, low, 0.0)
-    if isinstance(transform, str):
-        transform = PowerTransformer(method=transform)
     # Transformers take no weights: they see labels as often as these are likely.
     shares = _marginal_weights(counted, weight[rows])
     order = np.argsort(counted.values)
     until = np.cumsum(shares[order])
     places = np.searchsorted(until, (np.arange(_SHOWN) + 0.5) / _SHOWN * until[-1])
     shown = counted.values[order][np.minimum(places, len(order) - 1)]
+    if isinstance(transform, str):
+        # In a unit of their spread, on which the power depends.
+        unit = float(np.std(shown / (high - low))) * (high - low)
+        fitted = PowerTransformer(standardize=False).fit((shown / unit)[:, None])
+        return YeoJohnson(unit, float(fitted.lambdas_[0]))
     found = Transformer(clone(transform).fit(np.concatenate([shown, [low, high]])[:, None]), low, high)
     tried = found.apply(np.linspace(low, high, _SHOWN))
     if not (np.isfinite(tried).all() and (np.diff(tried) > 0).all()):
@@ -169,7 +204,7 @@ class TransformedDensity(FalseLabelDensity):
     """The density of false labels on another scale."""
 
     of_labels: FalseLabelDensity
-    power: Power | Transformer
+    power: Power | YeoJohnson | Transformer
 
     def log(self, values: Floats) -> Floats:
         """Return the log density at some transformed labels."""
@@ -183,13 +218,13 @@ class LabelScale:
 
     Attributes
     ----------
-    power : Power, Transformer or None
+    power : Power, YeoJohnson, Transformer or None
     target : Affine
     low, high : float
         The range of the candidates, as scaled.
     """
 
-    power: Power | Transformer | None
+    power: Power | YeoJohnson | Transformer | None
     target: Affine
     low: float
     high: float
@@ -197,7 +232,7 @@ class LabelScale:
     @classmethod
     def of(
         cls,
-        power: Power | Transformer | None,
+        power: Power | YeoJohnson | Transformer | None,
         S: CandidateSets,
         weight: Floats | None = None,
         target: Affine | None = None,

@@ -31,6 +31,7 @@ from plr.intervals import learn_calibration
 from plr.learners import MLP, Fitted, Linear, Module
 from plr.learners.linear import FittedLinear
 from plr.learners.starts import DensityStart, choose_start
+from plr.learners.transformed import TransformedTarget
 from plr.noise import fit_noise
 from plr.preprocessing.scaling import Affine, label_scale
 from plr.priors.dependence import Dependence, student_scale
@@ -229,7 +230,16 @@ def _resolve(regressor: PartialLabelRegressor) -> tuple[MLP | Linear | Module, R
     """Return the learner and the rule that a regressor's parameters stand for."""
     named = regressor.learner
     given: Any = MLP() if isinstance(named, str) and named == "auto" else named
-    learner, weighting, loss = resolve_parts(given, regressor.weighting, regressor.loss, regressor.effort, 5)
+    learner, weighting, loss = resolve_parts(
+        given, regressor.weighting, regressor.loss, regressor.effort, 5, target_transform=regressor.target_transform
+    )
+    if isinstance(learner, TransformedTarget):
+        raise ParameterError(
+            "{parameter} needs all rows in memory; for a model that is trained in batches, transform the candidates "
+            "before.",
+            parameter="target_transform",
+            value=regressor.target_transform,
+        )
     if not isinstance(learner, MLP | Linear | Module):
         raise ParameterError(
             f"{type(learner).__name__} needs all rows in memory; mlp, linear and module are trained in batches."
