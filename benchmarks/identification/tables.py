@@ -157,7 +157,7 @@ def members(results: Results, plan: Plan) -> Sheet:
         [
             f"{_MSE} The density of labels, a Gaussian process, boosted trees and a network, each fitted alone, the "
             "last two from the density's weights. *Over the best* is the default's mean error over that of the best "
-            "of the four, picked by test error; *over supervised* is its error over that of the default on true labels.",
+            "of the four, picked by test error; *over supervised* is its error over the default's on true labels.",
             f"No setting was chosen by looking at results on {', '.join(FINAL)}; those on the other tables but the "
             "trials shown of the seven were in sight while the committee was made.",
         ],
