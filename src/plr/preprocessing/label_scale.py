@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 
 # Of the distribution of true labels, from all candidates of all rows: bins, and rounds of expectation-maximisation.
 _BINS, _ROUNDS = 60, 200
-# Powers above one would set labels apart that crowd at the upper end. The one development table that asked for such a
-# power, Cpu-act, was learned worse on it: rare low labels, which squares of errors are about, came to lie close together.
+# Powers above one would set labels apart that crowd at the upper end. The one development table that asked for such
+# a power, Cpu-act, was learned worse on it: rare low labels, which squares of errors are about, lay close together.
 _POWERS = np.linspace(-1.5, 1.5, 31)
 _POWERS = _POWERS[_POWERS < 1.0]
 # A power so near to one, or labels that are likelier by less than this per row, make no difference.
