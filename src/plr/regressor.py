@@ -28,6 +28,7 @@ from plr._parameters import check_choice, check_integer
 from plr.candidates import CandidateSets, as_candidate_sets
 from plr.candidates.known import CheckedRows, read_known
 from plr.diagnosis import Diagnosis, diagnose_fit
+from plr.diagnosis.signal import is_clear
 from plr.errors import (
     AmbiguousDataWarning,
     CandidateError,
@@ -396,7 +397,8 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         else:
             probabilities = belief.probabilities
         taught = 0 if checked is None else int(teaching_rows(S, checked, task.sample_weight).sum())
-        diagnosis = diagnose_fit(task, prediction, probabilities, result.dependence, taught)
+        informed = model.held_out is not None and _says_something(noise, model.held_out, model.relative_scale, task)
+        diagnosis = diagnose_fit(task, prediction, probabilities, result.dependence, taught, informed)
         probabilities = shared(probabilities, task.S, diagnosis)
         if checked is not None:
             probabilities, _ = checked.settle_probabilities(S, probabilities, np.zeros(len(S)))
@@ -1079,6 +1081,16 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags = given.input_tags
         tags.target_tags.positive_only = given.target_tags.positive_only
         return tags
+
+
+def _says_something(noise: NoiseModel, held_out: Floats, relative: Floats | None, task: Task) -> bool:
+    """Return whether sets are clearly likelier around what was predicted for their own row than for another."""
+    counted = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
+    other = held_out.copy()
+    other[counted] = held_out[np.random.default_rng(task.seed).permutation(counted)]
+    own, others = (noise.log_likelihood(found, task.S, relative) for found in (held_out, other))
+    with np.errstate(invalid="ignore"):
+        return is_clear((own - others)[counted])
 
 
 def _check_prior(prior: object) -> None:

@@ -259,3 +259,27 @@ def test_fits_in_batches_look_at_their_sample(learner, tmp_path):
         model = fit_folder(regressor, reading, tmp_path / "scratch").model
     assert model.diagnosis_.verdict == "cannot tell"
     np.testing.assert_allclose(model.identify(X, DEGREES).probabilities, 0.5, atol=1e-9)
+
+
+def test_features_that_a_quick_look_overlooks_are_no_reason_to_warn():
+    # A wave in one of several columns, among sixteen false labels.
+    random = np.random.default_rng(4)
+    X = random.uniform(-1, 1, size=(260, 6))
+    S, true = make_candidates(
+        np.sin(4 * X[:, 0]) * np.sign(X[:, 1]) + 0.02 * random.normal(size=260), 5, set_size="fixed",
+        random_state=9, return_index=True,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AmbiguousDataWarning)
+        found = PartialLabelRegressor(random_state=0).fit(X, S).identify()
+    assert np.mean(found.index == true) > 0.5
+    assert np.mean(found.probability) > 0.4
+
+
+def test_features_that_say_nothing_are_told_by_the_default():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(250, 3)), random.uniform(size=250)
+    with pytest.warns(AmbiguousDataWarning, match="say nothing about the true values"):
+        PartialLabelRegressor(effort="low", random_state=0).fit(
+            X, make_candidates(y, 4, set_size="fixed", random_state=1)
+        )

@@ -166,6 +166,7 @@ def diagnose(
     dependence: Dependence | None = None,
     checked_rows: int = 0,
     has_score: bool = False,
+    informed: bool = False,
 ) -> Diagnosis:
     """Look at a task: what `check` does before fitting, and the regressor after it.
 
@@ -186,6 +187,8 @@ def diagnose(
         Rows of several candidates of which the true one is known.
     has_score : bool
         Whether a match score tells some candidates from others.
+    informed : bool
+        Whether it is known already that features say something.
     """
     sets, random = task.S, np.random.default_rng(task.seed)
     once = sets.unique()
@@ -211,7 +214,7 @@ def diagnose(
     if alike:
         in_order = np.sort(once.values.reshape(len(once), -1), axis=1)
         alike = bool((in_order == in_order[0]).all())
-    plain = not alike and is_plain(part)
+    plain = not alike and (informed or is_plain(part))
     dependent = dependence is not None and dependence.found
     settled = twins is not None or alike or plain or dependent or len(sets) < ENOUGH_ROWS
     prior = once.prior_or_uniform
@@ -268,6 +271,7 @@ def diagnose_fit(
     probabilities: Floats,
     dependence: Dependence | None = None,
     checked_rows: int = 0,
+    informed: bool = False,
 ) -> Diagnosis | None:
     """Look at what a model was fitted to; None where there was nothing to identify.
 
@@ -277,7 +281,7 @@ def diagnose_fit(
         The rows, with the priors that the user gave.
     prediction, probabilities : ndarray
         The model's prediction of each row, and the probability of each candidate.
-    dependence, checked_rows
+    dependence, checked_rows, informed
         As in `diagnose`.
     """
     counts = np.ones(len(task.S), dtype=bool) if task.sample_weight is None else task.sample_weight > 0
@@ -304,6 +308,7 @@ def diagnose_fit(
         quick=True,
         dependence=dependence,
         checked_rows=checked_rows,
+        informed=informed,
     )
 
 
