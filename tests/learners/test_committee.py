@@ -144,6 +144,16 @@ def test_columns_that_matter_only_together_are_found(search, relevant, columns):
     assert np.mean((model.predict(new) - truth) ** 2) < 0.05 * np.var(truth)
 
 
+def test_on_plain_labels_columns_are_left_out_only_where_that_clearly_helps(search):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 30))
+    each, three = X @ random.normal(size=30), X[:, 0] + np.sin(2 * X[:, 1]) * X[:, 2]
+    for y, narrow in ((each, False), (three, True)):
+        noisy = y + 0.3 * random.normal(size=200)
+        model = fit(X, CandidateSets(noisy, np.arange(201)), Committee("low"))
+        assert (min(len(m.columns) if m.columns is not None else 30 for m in model.members) < 30) == narrow
+
+
 @pytest.mark.parametrize(("columns", "looked_at"), [(10, 8), (1_000, 800), (5_000, 1_000), (100_000, 1_000)])
 def test_a_tree_looks_at_a_thousand_columns_at_most(columns, looked_at):
     assert round(boosted_trees(columns).colsample_bytree * columns) == looked_at

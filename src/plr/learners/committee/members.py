@@ -158,7 +158,7 @@ def make_view(task: Task, power: Power | None, rule: Rule) -> View:
     return View(told, scale, None, scaled_log_q)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A member, and how it does on rows that it has not seen.
 

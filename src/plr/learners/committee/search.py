@@ -44,6 +44,8 @@ _MOST_COLUMNS = 1000
 _TRUST = 0.5
 # With fewer columns than this none are left out, and leaving out fewer than a third is not worth a fit.
 _MANY_COLUMNS, _WORTH_LEAVING_OUT = 6, 2 / 3
+# On plain labels fewer columns must make rows likelier by so much.
+_CLEARLY_AHEAD = 0.1
 # Columns that matter are looked for so many times, each time in what the last function has left.
 _SEARCHES = 2
 # Scales of labels beside their own, at most.
@@ -177,8 +179,13 @@ class Search:
                 self._add_smoother("Gaussian process", view, apart, piece)
             columns = self._relevant(self._best())
             if columns is not None:
-                part = self._whole(self._best().view).with_columns(columns)
-                self._add_smoother("Gaussian process, relevant columns", part, apart, pieces[-1])
+                best = self._best()
+                part = self._whole(best.view).with_columns(columns)
+                narrow = self._add_smoother("Gaussian process, relevant columns", part, apart, pieces[-1])
+                if self._evidence(narrow) < self._evidence(best) + _CLEARLY_AHEAD:
+                    # The rows that it is judged by have had a say in its columns.
+                    self.candidates.remove(narrow)
+                    self.left_out.append((narrow.member.name, self._evidence(narrow), narrow.seconds))
         if not self.few and self.folds:
             best = self._best()
             with growing:
@@ -405,7 +412,7 @@ class Search:
             task = replace(task, S=trusted(task.S, start, _TRUST), start=start)
         return replace(take_rows(task, rows), seed=seed % 2**31, n_jobs=1, callback=None, progress=SILENT)
 
-    def _add_smoother(self, name: str, view: View, apart: bool, progress: Progress) -> None:
+    def _add_smoother(self, name: str, view: View, apart: bool, progress: Progress) -> Candidate:
         """Add a Gaussian process that draws nothing; its own predictions of rows without them will do, unless apart."""
         began = time.monotonic()
         learner = GaussianProcess(rounds=self.effort.few[1] + self.effort.explore[1])
@@ -421,7 +428,7 @@ class Search:
                 prediction = self._cross_fit(learner, task, process, crossing)
         seconds = time.monotonic() - began
         model = _without_rows(process)
-        self._add(judge(_named(name, view), [model], view, prediction, [process.weights], seconds))
+        return self._add(judge(_named(name, view), [model], view, prediction, [process.weights], seconds))
 
     def _add_plain_trees(self, view: View, weights: Floats, progress: Progress) -> None:
         """Add trees that are fitted out of fold and to all rows."""
