@@ -22,7 +22,7 @@ from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.learners.density import FittedDensity
 from plr.preprocessing import Preprocessing
-from plr.preprocessing.label_scale import LabelScale, Power, TransformedDensity
+from plr.preprocessing.label_scale import LabelScale, Power
 from plr.weighting.rule import Rule, row_sums
 
 __all__ = ["Candidate", "Member", "View", "choose_shares", "judge", "make_view", "mix_probabilities", "stack"]
@@ -132,7 +132,7 @@ def make_view(task: Task, power: Power | None, rule: Rule) -> View:
     prepared, S = task.preprocess(), task.S
     scale = LabelScale.of(power, S, task.sample_weight, prepared.robust[0] if power is None else None)
     sets = CandidateSets._of_checked(scale.apply(S.values), S.offsets, S.prior)
-    density, log_q = task.false_labels, task.log_q
+    log_q = task.log_q
     counted = S.values if task.sample_weight is None else S.values[task.sample_weight[S.row_index] > 0]
     span = float(counted.max() - counted.min())
     level = -np.log(span) if span > 0 else 0.0
@@ -140,8 +140,6 @@ def make_view(task: Task, power: Power | None, rule: Rule) -> View:
     if power is not None:
         slope = slope - power.log_slope(S.values)
     scaled_log_q: Floats = np.broadcast_to((level if log_q is None else log_q) + slope, S.values.size)
-    if power is not None and density is not None:
-        density = TransformedDensity(float(sets.values.min()), float(sets.values.max()), density, power)
     X = prepared.features
     told = replace(
         task,
@@ -150,7 +148,7 @@ def make_view(task: Task, power: Power | None, rule: Rule) -> View:
         rule=rule,
         # Uniform over the range of labels is not uniform over that of their powers.
         log_q=None if power is None and log_q is None else scaled_log_q,
-        false_labels=density,
+        false_labels=None,
         categorical=(),
         names=(),
         preprocessing=Preprocessing(X, sets, (), task.sample_weight, scale_features=False),
