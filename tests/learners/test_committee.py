@@ -14,6 +14,7 @@ from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import FewRowsWarning, ParameterError
 from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Refit, Task
 from plr.learners.committee import EFFORTS, FittedCommittee, boosted_trees
+from plr.learners.committee.relevance import screen_columns
 from plr.learners.committee.search import Search
 from plr.losses import Absolute, Squared
 from plr.weighting import Posterior, Rule, get_weighting
@@ -306,6 +307,11 @@ def test_rows_without_weight_have_no_influence():
     # Sums are rounded otherwise where there are fewer rows, and draws turn on rounding.
     without = fit(X[:80], S[:80], sample_weight=weight[:80])
     assert np.std(with_them.predict(X) - without.predict(X)) < 0.1 * np.std(without.predict(X))
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_row_says_nothing_of_many_columns():
+    assert len(screen_columns(np.ones((3, 8)), np.arange(3.0)[:, None], np.array([0.0, 1.0, 0.0]))) == 0
 
 
 def test_the_unit_of_weights_does_not_matter():
