@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from sklearn.model_selection import KFold
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import FewRowsWarning, ParameterError
+from plr.folds import make_folds
 from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Refit, Task
 from plr.learners.committee import EFFORTS, FittedCommittee, boosted_trees
 from plr.learners.committee.relevance import screen_columns
@@ -307,6 +309,16 @@ def test_rows_without_weight_have_no_influence():
     # Sums are rounded otherwise where there are fewer rows, and draws turn on rounding.
     without = fit(X[:80], S[:80], sample_weight=weight[:80])
     assert np.std(with_them.predict(X) - without.predict(X)) < 0.1 * np.std(without.predict(X))
+
+
+@pytest.mark.filterwarnings("error")
+def test_folds_without_weight_do_not_judge(monkeypatch):
+    X, _, S, _ = made_up(100)
+    task = Task(X, S, Rule(Posterior(), Squared()), sample_weight=np.where(np.arange(100) < 40, 0.0, 1.0))
+    tried = Search(task, make_folds(task, KFold(5)), EFFORTS["low"], KFold(5), few=False, scales=False)
+    monkeypatch.setattr(tried, "_best", lambda: SimpleNamespace(likelihoods=np.zeros(100)))
+    model = SimpleNamespace(predict=lambda rows: np.zeros(len(rows)))
+    assert len(tried._race("of any kind", tried.views[0], lambda _: model, 5)) == 5
 
 
 @pytest.mark.filterwarnings("error")
