@@ -16,6 +16,7 @@ from plr.errors import FewRowsWarning, ParameterError
 from plr.folds import make_folds
 from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Refit, Task
 from plr.learners.committee import EFFORTS, FittedCommittee, boosted_trees
+from plr.learners.committee.members import learn_noise
 from plr.learners.committee.relevance import screen_columns
 from plr.learners.committee.search import Search
 from plr.losses import Absolute, Squared
@@ -319,6 +320,16 @@ def test_folds_without_weight_do_not_judge(monkeypatch):
     monkeypatch.setattr(tried, "_best", lambda: SimpleNamespace(likelihoods=np.zeros(100)))
     model = SimpleNamespace(predict=lambda rows: np.zeros(len(rows)))
     assert len(tried._race("of any kind", tried.views[0], lambda _: model, 5)) == 5
+
+
+@pytest.mark.filterwarnings("error")
+def test_candidates_out_of_all_proportion_leave_the_noise_as_it_is():
+    near = 0.1 * np.random.default_rng(0).normal(size=50)
+    S = CandidateSets.from_lists([[label, 1e200] for label in near] + [[1e200]])
+    task = Task(np.zeros((51, 1)), S, Rule(Posterior(), Squared()))
+    ratios, noise, _ = learn_noise(np.zeros(51), task, np.zeros(101))
+    assert 0.05 < noise < 0.2
+    assert np.isfinite(ratios).all()
 
 
 @pytest.mark.filterwarnings("error")

@@ -35,6 +35,8 @@ _ROUNDS, _SETTLED = 200, 1e-5
 # A share of rows whose truth may be out of reach of the noise: one row must not decide.
 _OUT_OF_REACH = 0.01
 _LEAST_VARIANCE = 1e-12
+# Farther away, no candidate is nearer than another, and squares would overflow.
+_FARTHEST = 1e100
 # Rounds of learning the shares of a mixture, and how many rows the even shares of the best of each kind count as.
 _STACKING, _ROWS_OF_EVEN = 300, 10.0
 # A member whose rows are less likely by this, as they are where its error is twice as large, has failed.
@@ -120,7 +122,7 @@ class View:
     def weigh(self, prediction: Floats, noise: float) -> Floats:
         """Return how probable each candidate is around scaled predictions."""
         S = self.task.S
-        distance = (S.values - prediction[S.row_index]) / noise
+        distance = np.clip((S.values - prediction[S.row_index]) / noise, -_FARTHEST, _FARTHEST)
         logs = np.log(np.maximum(S.prior_or_uniform, _TINY)) - self.log_q - 0.5 * distance * distance
         logs -= np.maximum.reduceat(logs, S.offsets[:-1])[S.row_index]
         odds: Floats = np.where(S.prior_or_uniform > 0, np.exp(logs), 0.0)
@@ -227,7 +229,7 @@ def learn_noise(prediction: Floats, task: Task, log_q: Floats) -> tuple[Floats, 
     """
     S, weight, rule = task.S, task.sample_weight, task.rule
     missing = max(float(rule.initial_state()[MISSING]), _OUT_OF_REACH)
-    squares = (S.values - prediction[S.row_index]) ** 2
+    squares = np.clip(S.values - prediction[S.row_index], -_FARTHEST, _FARTHEST) ** 2
     with np.errstate(divide="ignore"):
         base = np.log(S.prior_or_uniform) - log_q
     by_row = np.full(len(S), 1.0 / len(S)) if weight is None else weight / weight.sum()
