@@ -419,7 +419,7 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         self.report_ = FitReport(tuple(members))
         self.candidate_probabilities_ = probabilities
         kept = trained if belief is None else task
-        self._training, self._given = replace(kept, callback=None, preprocessing=None, progress=SILENT), S
+        self._training, self._given = replace(kept, callback=None, density=None, preprocessing=None, progress=SILENT), S
         if belief is not None:
             self._belief = belief
             found = choose(belief.probabilities, S, belief.missing, diagnosis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,11 @@ from sklearn.model_selection import KFold
 
 from plr import CandidateSets, PartialLabelRegressor, make_candidates
 from plr.errors import FewRowsWarning, ParameterError
+from plr.folds import make_folds
 from plr.learners import LEARNERS, MLP, Committee, GaussianProcess, Refit, Task
 from plr.learners.committee import EFFORTS, FittedCommittee, boosted_trees
+from plr.learners.committee.members import learn_noise
+from plr.learners.committee.relevance import screen_columns
 from plr.learners.committee.search import Search
 from plr.losses import Absolute, Squared
 from plr.weighting import Posterior, Rule, get_weighting
@@ -316,6 +320,31 @@ def test_rows_without_weight_have_no_influence():
     # Sums are rounded otherwise where there are fewer rows, and draws turn on rounding.
     without = fit(X[:80], S[:80], sample_weight=weight[:80])
     assert np.std(with_them.predict(X) - without.predict(X)) < 0.1 * np.std(without.predict(X))
+
+
+@pytest.mark.filterwarnings("error")
+def test_folds_without_weight_do_not_judge(monkeypatch):
+    X, _, S, _ = made_up(100)
+    task = Task(X, S, Rule(Posterior(), Squared()), sample_weight=np.where(np.arange(100) < 40, 0.0, 1.0))
+    tried = Search(task, make_folds(task, KFold(5)), EFFORTS["low"], KFold(5), few=False, scales=False)
+    monkeypatch.setattr(tried, "_best", lambda: SimpleNamespace(likelihoods=np.zeros(100)))
+    model = SimpleNamespace(predict=lambda rows: np.zeros(len(rows)))
+    assert len(tried._race("of any kind", tried.views[0], lambda _: model, 5)) == 5
+
+
+@pytest.mark.filterwarnings("error")
+def test_candidates_out_of_all_proportion_leave_the_noise_as_it_is():
+    near = 0.1 * np.random.default_rng(0).normal(size=50)
+    S = CandidateSets.from_lists([[label, 1e200] for label in near] + [[1e200]])
+    task = Task(np.zeros((51, 1)), S, Rule(Posterior(), Squared()))
+    ratios, noise, _ = learn_noise(np.zeros(51), task, np.zeros(101))
+    assert 0.05 < noise < 0.2
+    assert np.isfinite(ratios).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_row_says_nothing_of_many_columns():
+    assert len(screen_columns(np.ones((3, 8)), np.arange(3.0)[:, None], np.array([0.0, 1.0, 0.0]))) == 0
 
 
 def test_the_unit_of_weights_does_not_matter():

@@ -7,11 +7,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer, QuantileTransformer
 
 from plr import CandidateSets, PartialLabelRegressor, load_model, make_candidates, save_model
 from plr.errors import CandidateError, ParameterError
+from plr.learners import Committee, Module
 from plr.preprocessing.label_scale import LabelScale, Power, YeoJohnson, get_transform
 from plr.preprocessing.scaling import Affine
 from plr.weighting import Posterior
@@ -104,6 +106,70 @@ def test_it_is_cloned_pickled_saved_and_searched(data, transform, tmp_path):
     assert search.fit(X[:ROWS], S).best_params_ == {"target_transform": "log"}
 
 
+@pytest.mark.parametrize(
+    ("learner", "transform"),
+    [(Ridge(), "log"), ("linear", PowerTransformer()), ("linear", QuantileTransformer(n_quantiles=20))],
+    ids=str,
+)
+def test_what_is_scikit_learns_is_loaded_again(data, learner, transform, tmp_path):
+    X, _, _, _ = data
+    model = fitted(data, transform, learner=learner)
+    save_model(model, tmp_path / "model.plr")
+    assert_array_equal(load_model(tmp_path / "model.plr").predict(X), model.predict(X))
+
+
+def test_a_torch_module_is_loaded_again(data, tmp_path):
+    torch = pytest.importorskip("torch")
+    X, _, _, S = data
+    module = torch.nn.Linear(2, 1)
+    model = PartialLabelRegressor(Module(module, epochs=1), target_transform="log", random_state=0).fit(X[:50], S[:50])
+    save_model(model, tmp_path / "model.plr")
+    assert_allclose(load_model(tmp_path / "model.plr", module=module).predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("unit", [1e12, 1e-12])
+def test_the_unit_of_what_a_transformer_makes_does_not_matter(data, unit):
+    X, _, _, S = data
+    root = FunctionTransformer(np.sqrt, np.square)
+    one, other = (fitted((X, None, None, sets), root) for sets in (S, S.map(lambda labels: unit * labels)))
+    assert other.model_.noise / np.sqrt(unit) == pytest.approx(one.model_.noise, rel=1e-3)
+    assert_allclose(other.predict(X) / unit, one.predict(X), rtol=1e-3)
+    # In the units of labels, as with other learners.
+    noise = [model.model_.report.noise_scale[-1] for model in (one, other)]
+    assert noise[1] / unit == pytest.approx(noise[0], rel=1e-3)
+    assert 0.5 < noise[0] / one.noise_scale_ < 2.0
+
+
+@pytest.mark.parametrize("transform", [QuantileTransformer(n_quantiles=50), FunctionTransformer(np.sqrt, np.square)])
+def test_a_transformer_does_not_see_rows_without_weight(data, transform):
+    X, _, _, S = data
+    weight = np.ones(ROWS)
+    weight[0] = 0.0
+    model = PartialLabelRegressor("linear", "posterior", target_transform=transform)
+    far = CandidateSets.from_lists([[-500.0, 1e6], *S[1:].to_lists()])
+    plain, other = (clone(model).fit(X[:ROWS], sets, sample_weight=weight).predict(X) for sets in (S, far))
+    assert_allclose(other, plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("transform", ["log", "yeo-johnson"])
+def test_labels_that_are_the_same_but_for_one(transform):
+    S = CandidateSets.from_lists([[3.0, 3.0]] * 1500 + [[3.0, 5.0]])
+    found = get_transform(transform, S, None)
+    assert_allclose(found.undo(found.apply(np.array([3.0, 5.0]))), [3.0, 5.0])
+
+
+def test_the_committee_begins_as_it_does_on_labels_as_they_are(data, monkeypatch):
+    X, _, _, S = data
+    seen, original = [], Committee.fit
+    monkeypatch.setattr(Committee, "fit", lambda self, task: seen.append(task) or original(self, task))
+    learner = Committee("low", cv=2, fewest_rows=100)
+    model = PartialLabelRegressor(learner, target_transform="log", random_state=0).fit(X[:40], S[:40])
+    (task,) = seen
+    target = task.density.mixture.target
+    assert_allclose(target.undo(np.zeros(1)), task.S.values.mean(), rtol=1e-6)
+    assert model._training.density is None
+
+
 def test_plain_labels_are_transformed_too(data):
     X, y, mean, _ = data
     model = PartialLabelRegressor("linear", target_transform="log").fit(X[:ROWS], y[:ROWS])
@@ -175,6 +241,20 @@ def test_the_mean_of_labels_is_that_of_draws():
     scale = LabelScale(Power(1.0, 1.0, 0.0), Affine(np.float64(0.0), np.float64(1.0)), -1.0, 5.0)
     drawn = np.clip(1.5 + 0.4 * np.random.default_rng(0).normal(size=200_000), -1.0, 5.0)
     assert scale.mean(np.array([1.5]), 0.4)[0] == pytest.approx(scale.undo(drawn).mean(), rel=5e-3)
+
+
+@pytest.mark.parametrize("noise", [0.4, 6.0])
+def test_noise_is_as_wide_beyond_all_candidates_as_at_their_end(noise):
+    scale = LabelScale(Power(1.0, 1.0, 0.0), Affine(np.float64(0.0), np.float64(1.0)), 0.0, 5.0)
+    widths = scale.spread(np.array([0.0, 5.0, -3.0, 20.0]), noise)
+    assert_allclose(widths[2:], widths[:2])
+
+
+def test_powers_for_labels_in_the_least_of_units():
+    labels = np.random.default_rng(0).lognormal(sigma=3.0, size=200)
+    S = CandidateSets.from_labels(labels / labels.max() * 1e-300)
+    found = get_transform("yeo-johnson", S, None)
+    assert_allclose(found.undo(found.apply(S.values)), S.values, rtol=1e-6)
 
 
 class TestMap:

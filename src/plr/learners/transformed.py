@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from plr._fields import BY_ROW, require
 from plr.candidates import CandidateSets
 from plr.contracts import Fitted, Learner, Report, Task
+from plr.densities.mixture import estimate
+from plr.learners.committee import Committee
 from plr.learners.committee.members import learn_noise
 from plr.preprocessing.label_scale import LabelScale, TransformedDensity, get_transform
 from plr.preprocessing.scaling import Affine
+from plr.progress import SILENT
 from plr.weighting.base import Weighting
 
 __all__ = ["FittedTransformed", "TransformedTarget"]
@@ -93,11 +96,18 @@ class TransformedTarget(Learner):
         plain = Affine(np.float64(0.0), np.float64(1.0))
         scale = LabelScale.of(transform, task.S, task.sample_weight, plain)
         seen = self._transformed(task, transform)
+        if task.density is not None and isinstance(self.learner, Committee):
+            # The committee has it as a member, and begins without each fold only where there is one.
+            unbegun = replace(seen, start=None, progress=SILENT)
+            seen = replace(seen, density=estimate(unbegun, self.learner.cv, task.density.models))
         model = self.learner.fit(seen)
         unseen = model.out_of_fold if model.held_out is None else model.held_out
         found = model.predict(task.X) if unseen is None else unseen
-        _, noise, _ = learn_noise(found, seen, self._log_q(seen))
-        noise = max(noise, _LEAST_NOISE * scale.width)
+        # In a unit of their spread: a transformer's may be of any size.
+        prepared = seen.preprocess()
+        target, unit = prepared.target, float(prepared.target.scale)
+        _, noise, _ = learn_noise(target.apply(found), replace(seen, S=prepared.sets), self._log_q(seen) + np.log(unit))
+        noise = max(noise * unit, _LEAST_NOISE * scale.width)
         spread = scale.spread(found, noise)
         counted = slice(None) if task.sample_weight is None else task.sample_weight > 0
         typical = float(np.exp(np.mean(np.log(spread[counted]))))
@@ -107,7 +117,7 @@ class TransformedTarget(Learner):
             scale,
             noise,
             typical,
-            model.report,
+            replace(model.report, noise_scale=model.report.noise_scale * (typical / noise)),
             None if model.out_of_fold is None else scale.mean(model.out_of_fold, noise),
             None if model.held_out is None else scale.mean(model.held_out, noise),
             model.out_of_fold_weights,
@@ -122,7 +132,9 @@ class TransformedTarget(Learner):
         if density is not None:
             low, high = float(sets.values.min()), float(sets.values.max())
             density = TransformedDensity(low, high, density, transform)
-        span = float(S.values.max() - S.values.min())
+        weight = task.sample_weight
+        counted = S.values if weight is None else S.values[weight[S.row_index] > 0]
+        span = float(counted.max() - counted.min())
         uniform = -np.log(span) if span > 0 else 0.0
         # Uniform over the range of labels is not uniform over that of what is transformed.
         log_q = (uniform if log_q is None else log_q) - transform.log_slope(S.values)

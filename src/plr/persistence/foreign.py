@@ -72,8 +72,8 @@ sklearn.model_selection: _search.GridSearchCV _search.RandomizedSearchCV _split.
 sklearn.neighbors: _ball_tree.BallTree _kd_tree.KDTree _regression.KNeighborsRegressor
 sklearn.neural_network: _multilayer_perceptron.MLPRegressor _stochastic_optimizers.AdamOptimizer
     _stochastic_optimizers.SGDOptimizer
-sklearn.preprocessing: _data.MaxAbsScaler _data.MinMaxScaler _data.RobustScaler _data.StandardScaler
-    _function_transformer.FunctionTransformer
+sklearn.preprocessing: _data.MaxAbsScaler _data.MinMaxScaler _data.PowerTransformer _data.QuantileTransformer
+    _data.RobustScaler _data.StandardScaler _function_transformer.FunctionTransformer
 sklearn.svm: _classes.LinearSVR _classes.NuSVR _classes.SVR
 sklearn.tree: _classes.DecisionTreeRegressor _classes.ExtraTreeRegressor _tree.Tree
 """

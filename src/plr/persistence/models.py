@@ -6,7 +6,7 @@ import importlib
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from operator import attrgetter
 from pathlib import Path
@@ -25,6 +25,7 @@ from plr.errors import DependencyError, ModelFileError, ParameterError, PlrWarni
 from plr.identification import Identification
 from plr.intervals import Calibration
 from plr.learners import Boosting, Module, Refit
+from plr.learners.transformed import FittedTransformed, TransformedTarget
 from plr.learners.trees import join_params
 from plr.losses import Loss
 from plr.noise import NoiseModel
@@ -97,9 +98,12 @@ class FittedAttributes:
         if widths is not None and widths.features is not None and columns is not None:
             right = widths.features.encoding.columns == columns
             require(right, "its intervals want other columns than it is given")
-        model, kind = self.model_, kind_of(self.model_)
-        right = (kind == "module") == isinstance(self.learner_, Module)
-        right = right and (kind in ("module", "refit") or self.learner_.takes != "rows")
+        transformed = isinstance(self.model_, FittedTransformed)
+        learner, model = _inside(self.learner_), _inside(self.model_)
+        kind = kind_of(model)
+        right = transformed == isinstance(self.learner_, TransformedTarget)
+        right = right and (kind == "module") == isinstance(learner, Module)
+        right = right and (kind in ("module", "refit") or learner.takes != "rows")
         require(right, "its learner and its model do not belong together")
         if isinstance(model, StoredModule):
             scaling = model.reader.scaling
@@ -157,9 +161,10 @@ def save_model(
     model._check_fitted()
     encoder = Encoder(training_rows)
     parameters = model.get_params(deep=False)
-    if isinstance(model.learner_, Module) and not isinstance(parameters["learner"], Module):
+    learner = _inside(model.learner_)
+    if isinstance(learner, Module) and not isinstance(parameters["learner"], Module):
         # A bare torch module, which is code.
-        parameters["learner"] = model.learner_
+        parameters["learner"] = learner
     found: dict[str, Any] = {each.name: getattr(model, each.name, None) for each in fields(FittedAttributes)}
     content = {
         "parameters": encoder.named(parameters),
@@ -206,10 +211,18 @@ def check_savable(model: PartialLabelRegressor, path: str | os.PathLike[str] | N
         encoder.encode(part, name)
     if isinstance(weighting, Posterior) and hasattr(weighting.false_labels, "logpdf"):
         raise refusal("weighting.false_labels", REASONS["plr.weighting.false_labels:GivenDensity"])
+    learner = _inside(learner)
     if isinstance(learner, Boosting) and join_params({}, learner.params).get("linear_tree"):
         raise refusal("learner.params", "trees with linear models in their leaves are not kept; leave out linear_tree")
     if isinstance(learner, Refit) and (fitted := _fitted_to_noise(learner.regressor)) is not None:
         encoder.encode(fitted, "learner.regressor")
+
+
+def _inside(part: Any) -> Any:
+    """Return the learner or model that sees transformed labels, where they are transformed; any other as it is."""
+    if isinstance(part, TransformedTarget):
+        return part.learner
+    return part.model if isinstance(part, FittedTransformed) else part
 
 
 def _fitted_to_noise(regressor: Any) -> Any:
@@ -359,7 +372,7 @@ def _listed(others: Iterable[tuple[str, str, str]]) -> str:
 
 def _bring_module(model: PartialLabelRegressor, module: Any, path: Path) -> None:
     """Give the model its torch module, if it is one; see that it is given exactly where it is needed."""
-    stored: Any = model.model_
+    stored: Any = _inside(model.model_)
     if not isinstance(stored, StoredModule):
         if module is not None:
             raise ParameterError(
@@ -375,8 +388,9 @@ def _bring_module(model: PartialLabelRegressor, module: Any, path: Path) -> None
         )
     state = model.random_state
     seed = int(check_seed(state).randint(2**31 - 1)) if isinstance(state, Integral) else 0
-    model.model_ = bring_module(stored, module, getattr(model, "n_features_in_", None), seed, path)
-    for learner in (model.learner, model.learner_):
+    made = bring_module(stored, module, getattr(model, "n_features_in_", None), seed, path)
+    model.model_ = replace(model.model_, model=made) if isinstance(model.model_, FittedTransformed) else made
+    for learner in (model.learner, _inside(model.learner_)):
         if isinstance(learner, Module):
             learner.module = module
 

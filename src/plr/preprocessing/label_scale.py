@@ -128,8 +128,9 @@ class Transformer:
     high: float
 
     def apply(self, labels: Floats) -> Floats:
-        """Transform labels."""
-        return np.asarray(self.transformer.transform(labels[:, None]), dtype=np.float64).ravel()
+        """Transform labels; those of rows without weight, which may lie outside the range, as its ends."""
+        inside = np.clip(labels, self.low, self.high)
+        return np.asarray(self.transformer.transform(inside[:, None]), dtype=np.float64).ravel()
 
     def undo(self, values: Floats) -> Floats:
         """Return the labels that have been transformed."""
@@ -138,6 +139,7 @@ class Transformer:
     def log_slope(self, labels: Floats) -> Floats:
         """Return the logarithm of the slope at some labels, from differences."""
         step = _STEP * (self.high - self.low)
+        labels = np.clip(labels, self.low, self.high)
         up, down = np.minimum(labels + step, self.high), np.maximum(labels - step, self.low)
         rise = np.maximum(self.apply(up) - self.apply(down), np.finfo(np.float64).tiny)
         return np.asarray(np.log(rise) - np.log(up - down))
@@ -188,6 +190,9 @@ def get_transform(transform: Any, S: CandidateSets, weight: Floats | None) -> Po
     if isinstance(transform, str):
         # In a unit of their spread, on which the power depends.
         unit = float(np.std(shown / (high - low))) * (high - low)
+        if not unit > 0:
+            # All labels but a few in thousands are the same.
+            return Power(low, 1.0, 1.0)
         fitted = PowerTransformer(standardize=False).fit((shown / unit)[:, None])
         return YeoJohnson(unit, float(fitted.lambdas_[0]))
     found = Transformer(clone(transform).fit(np.concatenate([shown, [low, high]])[:, None]), low, high)
@@ -275,6 +280,8 @@ class LabelScale:
 
     def spread(self, scaled: Floats, noise: float) -> Floats:
         """Return half the distance between the labels a noise below scaled labels and a noise above."""
+        # Where a prediction is beyond all candidates, labels are at the end of their range.
+        scaled = np.clip(scaled, self.low, self.high)
         up, down = (np.clip(scaled + sign * noise, self.low, self.high) for sign in (1.0, -1.0))
         # Less than the whole of it lies within the range of candidates, at its ends.
         found = (self.undo(up) - self.undo(down)) * (noise / np.maximum(up - down, np.finfo(np.float64).tiny))
@@ -320,8 +327,11 @@ def likely_powers(S: CandidateSets, weight: Floats) -> list[Power]:
 def _marginal_weights(S: CandidateSets, weight: Floats) -> Floats:
     """Return each candidate's share in the distribution of all true labels, as the candidates of all rows tell it."""
     prior = S.prior_or_uniform
-    edges = np.unique(np.quantile(S.values, np.linspace(0.0, 1.0, _BINS + 1)))
-    place = np.clip(np.searchsorted(edges, S.values, side="right") - 1, 0, len(edges) - 2)
+    low, high = float(S.values.min()), float(S.values.max())
+    # Within their range, so that shares of any unit can be divided by widths.
+    values = (S.values - low) / (high - low)
+    edges = np.unique(np.quantile(values, np.linspace(0.0, 1.0, _BINS + 1)))
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     width = np.diff(edges)
     density = np.ones(len(width))
     by_row = weight[S.row_index] / weight.sum()

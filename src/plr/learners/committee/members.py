@@ -22,7 +22,7 @@ from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.learners.density import FittedDensity
 from plr.preprocessing import Preprocessing
-from plr.preprocessing.label_scale import LabelScale, Power, TransformedDensity
+from plr.preprocessing.label_scale import LabelScale, Power
 from plr.weighting.rule import Rule, row_sums
 
 __all__ = ["Candidate", "Member", "View", "choose_shares", "judge", "make_view", "mix_probabilities", "stack"]
@@ -35,6 +35,8 @@ _ROUNDS, _SETTLED = 200, 1e-5
 # A share of rows whose truth may be out of reach of the noise: one row must not decide.
 _OUT_OF_REACH = 0.01
 _LEAST_VARIANCE = 1e-12
+# Farther away, no candidate is nearer than another, and squares would overflow.
+_FARTHEST = 1e100
 # Rounds of learning the shares of a mixture, and how many rows the even shares of the best of each kind count as.
 _STACKING, _ROWS_OF_EVEN = 300, 10.0
 # A member whose rows are less likely by this, as they are where its error is twice as large, has failed.
@@ -120,7 +122,7 @@ class View:
     def weigh(self, prediction: Floats, noise: float) -> Floats:
         """Return how probable each candidate is around scaled predictions."""
         S = self.task.S
-        distance = (S.values - prediction[S.row_index]) / noise
+        distance = np.clip((S.values - prediction[S.row_index]) / noise, -_FARTHEST, _FARTHEST)
         logs = np.log(np.maximum(S.prior_or_uniform, _TINY)) - self.log_q - 0.5 * distance * distance
         logs -= np.maximum.reduceat(logs, S.offsets[:-1])[S.row_index]
         odds: Floats = np.where(S.prior_or_uniform > 0, np.exp(logs), 0.0)
@@ -132,7 +134,7 @@ def make_view(task: Task, power: Power | None, rule: Rule) -> View:
     prepared, S = task.preprocess(), task.S
     scale = LabelScale.of(power, S, task.sample_weight, prepared.robust[0] if power is None else None)
     sets = CandidateSets._of_checked(scale.apply(S.values), S.offsets, S.prior)
-    density, log_q = task.false_labels, task.log_q
+    log_q = task.log_q
     counted = S.values if task.sample_weight is None else S.values[task.sample_weight[S.row_index] > 0]
     span = float(counted.max() - counted.min())
     level = -np.log(span) if span > 0 else 0.0
@@ -140,8 +142,6 @@ def make_view(task: Task, power: Power | None, rule: Rule) -> View:
     if power is not None:
         slope = slope - power.log_slope(S.values)
     scaled_log_q: Floats = np.broadcast_to((level if log_q is None else log_q) + slope, S.values.size)
-    if power is not None and density is not None:
-        density = TransformedDensity(float(sets.values.min()), float(sets.values.max()), density, power)
     X = prepared.features
     told = replace(
         task,
@@ -150,7 +150,7 @@ def make_view(task: Task, power: Power | None, rule: Rule) -> View:
         rule=rule,
         # Uniform over the range of labels is not uniform over that of their powers.
         log_q=None if power is None and log_q is None else scaled_log_q,
-        false_labels=density,
+        false_labels=None,
         categorical=(),
         names=(),
         preprocessing=Preprocessing(X, sets, (), task.sample_weight, scale_features=False),
@@ -229,7 +229,7 @@ def learn_noise(prediction: Floats, task: Task, log_q: Floats) -> tuple[Floats, 
     """
     S, weight, rule = task.S, task.sample_weight, task.rule
     missing = max(float(rule.initial_state()[MISSING]), _OUT_OF_REACH)
-    squares = (S.values - prediction[S.row_index]) ** 2
+    squares = np.clip(S.values - prediction[S.row_index], -_FARTHEST, _FARTHEST) ** 2
     with np.errstate(divide="ignore"):
         base = np.log(S.prior_or_uniform) - log_q
     by_row = np.full(len(S), 1.0 / len(S)) if weight is None else weight / weight.sum()

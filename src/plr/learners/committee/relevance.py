@@ -39,6 +39,8 @@ def screen_columns(X: Floats, moments: Floats, weight: Floats) -> Rows:
     columns shows in their cells alone. Rows without weight do not count.
     """
     counted = np.flatnonzero(weight > 0)
+    if len(counted) < 2:
+        return np.empty(0, dtype=np.int64)
     moments = moments[counted]
     moments = moments - moments.mean(axis=0)
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(moments.T)))

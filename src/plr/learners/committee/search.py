@@ -390,6 +390,8 @@ class Search:
         first = min(_FIRST_FOLDS, len(self.folds))
         fitted = self._parallel(fit, range(first))
         rows = np.unique(np.concatenate([test for _, test in self.folds[:first]]))
+        if not self.weight[rows].any():
+            return fitted + self._parallel(fit, range(first, count))
         tests = [model.predict(view.task.X[test]) for model, (_, test) in zip(fitted, self.folds, strict=False)]
         prediction = np.zeros(len(self.task.S))
         for found, (_, test) in zip(tests, self.folds, strict=False):
