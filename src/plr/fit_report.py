@@ -20,8 +20,9 @@ class FitReport(Sequence[Member]):
 
     Prints as a table, and shows itself as one in notebooks. Evidence is the mean of log Σ prior · p / q over the
     training rows, each by what has not seen the row's candidates: 0 says no more than that any of them may be the true
-    one. It compares members of one stage. Chains count rows with one candidate as 0, and the committee judges its two
-    parts under Gaussian noise, but the model under that of the weighting.
+    one. It compares members of one stage. Chains count rows with one candidate as 0, and the committee judges its
+    members under Gaussian noise, but the model under that of the weighting. Members without a share were tried, and are
+    no part of the model.
 
     Attributes
     ----------

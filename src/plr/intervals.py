@@ -22,10 +22,13 @@ Out-of-fold predictions that a learner made on the way (`Fitted.out_of_fold`) ar
 candidates have had a say in which candidates of other rows are believed, the predictions lean towards them, and
 intervals come out too narrow whatever the estimator (coverage of about 0.82 where 0.9 was asked for, 0.88 with the true
 labels of the same rows). So calibration goes by the whole procedure without each fold. The committee does that within
-its own fit (`Fitted.held_out`): draws and trees of a fold know nothing of its candidates, the start and the kernel they
-begin with do. That has not shown: on the paper's seven data sets (splits 80 and 81, at most 1,000 rows, 4 and 16 false
-labels, 56 cases), held-out predictions were 1.07 times as far off as those of new rows, and the distance that holds
-90 % of their true labels held 89.9 % of the new ones'. For other learners everything is fitted again, the start
+its own fit (`Fitted.held_out`): what its members predict for the rows of a fold comes from draws, networks and trees
+that know nothing of these rows' candidates, and with few rows from a start that does not either. The kernel of the
+Gaussian process, the scale of labels, the columns that are left out and the shares of members come from all rows. With
+a Gaussian process and trees alone, whose start also came from all rows, that had not shown: on the paper's seven data
+sets (splits 80 and 81, at most 1,000 rows, 4 and 16 false labels, 56 cases), held-out predictions were 1.07 times as
+far off as those of new rows, and the distance that holds 90 % of their true labels held 89.9 % of the new ones'. For
+other learners everything is fitted again, the start
 included; for a committee under another weighting, with the next lower effort.
 
 `identify()` of training rows uses the learner's own predictions, and its choices are better for knowing the row's own

@@ -91,9 +91,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
     ----------
     learner : str, Learner, scikit-learn regressor or torch module, default="auto"
         What model is fitted: ``committee``, ``gaussian_process``, ``boosting``, ``mlp``, ``linear``, ``density`` or an
-        instance from `plr.learners`. ``auto`` is ``committee``, a Gaussian process and boosted trees, the former alone
-        with fewer than 50 rows; with validation rows, or a loss other than the squared, it is ``mlp``. A regressor of
-        scikit-learn's kind is wrapped in `plr.learners.Refit`, a torch module in `plr.learners.Module`.
+        instance from `plr.learners`. ``auto`` is ``committee``, several kinds of models, mixed by how likely they make
+        candidate sets that they have not seen; with validation rows, or a loss other than the squared, it is ``mlp``. A
+        regressor of scikit-learn's kind is wrapped in `plr.learners.Refit`, a torch module in `plr.learners.Module`.
     weighting : str, callable or Weighting, default="auto"
         What share each candidate gets: ``average``, ``identification``, ``progressive``, ``posterior``, an instance
         from `plr.weighting`, or a compiled function ``score(prediction, value, loss)``. ``auto`` is ``posterior``.
@@ -170,9 +170,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         the model is fitted to the means of the candidates.
     report_ : FitReport or None
         What the model is made of: a table of members, each with how likely it makes candidate sets of rows that it has
-        not seen (``evidence``), its share and the seconds it took. The committee has its start, its chains and its
-        trees; the last line, the only one of most learners, is the model. None with models that were loaded or fitted
-        in batches: files are the same whatever the time a fit took.
+        not seen (``evidence``), its share and the seconds it took. The committee has the models of its start and all
+        members that it has tried; the last line, the only one of most learners, is the model. None with models that
+        were loaded or fitted in batches: files are the same whatever the time a fit took.
     calibration_ : Calibration or None
         How far true labels are from predictions. `fit` learns it where the learner has held out rows on the way, as the
         default does; otherwise None until `calibrate` or `predict_interval` is called.
@@ -180,8 +180,9 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         Rounds or epochs done.
     n_features_in_, feature_names_in_ : as in scikit-learn
     feature_importances_ : ndarray of shape (n_features_in_,)
-        Each column's share in how much splits of trees lowered the loss, where the model has trees: with boosting, the
-        committee (its trees' alone), and `Refit` of regressors that have it.
+        Each column's share. With the committee, in how much the prediction changes, in squares, where the column is
+        shuffled; with boosting and `Refit` of regressors that have it, in how much splits of trees lowered the loss.
+        Other models have none.
     columns_ : Columns
         How categories became numbers; only where X is a frame with columns that are not numbers.
 
@@ -460,15 +461,16 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
 
     @property
     def feature_importances_(self) -> Floats:
-        """Each column's share in how much splits of trees lowered the loss, one in all.
+        """Each column's share; one in all.
 
-        There is none where the model has no trees: for every model there is scikit-learn's ``permutation_importance``.
+        With the committee, the share in how much the prediction changes where the column is shuffled; with trees, in
+        how much splits lowered the loss. For every model there is scikit-learn's ``permutation_importance``.
         """
         self._check_fitted()
         found = self.model_.importance
         if found is None:
             raise AttributeError(
-                f"A {type(self.learner_).__name__} without trees has no feature_importances_; "
+                f"This {type(self.learner_).__name__} has no feature_importances_; "
                 "sklearn.inspection.permutation_importance takes any model."
             )
         return found

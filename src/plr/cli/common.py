@@ -48,6 +48,7 @@ _OTHER_NAMES = {
     "n_jobs": "jobs",
     "random_state": "seed",
     "sample_weight": "weights",
+    "target_transform": "log",
     "trusted": "trust",
 }
 

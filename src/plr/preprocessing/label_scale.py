@@ -177,8 +177,11 @@ def get_transform(transform: Any, S: CandidateSets, weight: Floats | None) -> Po
         if not low > 0:
             row = int(S.row_index[int(np.flatnonzero(S.values == low)[0])])
             raise CandidateError(
-                f"The candidate {low:g} in row {row} has no logarithm, which target_transform='log' asks for; leave "
-                f"it out or correct it, or use 'yeo-johnson', which takes any number."
+                f"The candidate {low:g} in row {row} has no logarithm, which {{parameter}} needs; leave it out or "
+                "correct it, or use target_transform='yeo-johnson' in Python, which takes any number.",
+                parameter="target_transform",
+                row=row,
+                value=low,
             )
         return Power(low, low, 0.0)
     # Transformers take no weights: they see labels as often as these are likely.

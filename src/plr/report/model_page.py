@@ -223,6 +223,11 @@ def _in_words(found: Diagnosis) -> dict[str, str]:
     return {**found.brief(), "headline": found.headline}
 
 
+def _leader(committee: FittedCommittee) -> str:
+    """Return the name of the member with the largest share."""
+    return committee.members[int(committee.shares.argmax())].name
+
+
 def write_model_page(content: ModelContent, out: str | os.PathLike[str]) -> Path:
     """Write the page of a model.
 
@@ -281,8 +286,7 @@ def render_model_page(content: ModelContent) -> str:
         truth_drawn=None if rows is None or checks is None else truth_chart(rows, content.label),
         stages=stages_of(trained) if trained is not None and trained.several.any() else [],
         rounds=rounds_charts(model.model_.report),
-        # Where labels are drawn, the rounds are the Gaussian process's own.
-        after_process=isinstance(model.model_, FittedCommittee) and model.model_.labels != "drawn",
+        leader=_leader(model.model_) if isinstance(model.model_, FittedCommittee) else "",
         probabilities_drawn=probability_chart(rows) if rows is not None and several else None,
         reliability_drawn=reliability_chart(reliability) if reliability else None,
         coverage_drawn=None if calibration is None else coverage_chart(calibration, levels),

@@ -235,8 +235,8 @@ def _resolve(regressor: PartialLabelRegressor) -> tuple[MLP | Linear | Module, R
     )
     if isinstance(learner, TransformedTarget):
         raise ParameterError(
-            "{parameter} needs all rows in memory; for a model that is trained in batches, transform the candidates "
-            "before.",
+            "{parameter} needs all rows in memory; for a model that is trained in batches, write the transformed "
+            "candidates into the files.",
             parameter="target_transform",
             value=regressor.target_transform,
         )
