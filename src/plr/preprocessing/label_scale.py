@@ -330,9 +330,9 @@ def likely_powers(S: CandidateSets, weight: Floats) -> list[Power]:
 def _marginal_weights(S: CandidateSets, weight: Floats) -> Floats:
     """Return each candidate's share in the distribution of all true labels, as the candidates of all rows tell it."""
     prior = S.prior_or_uniform
-    low, high = float(S.values.min()), float(S.values.max())
-    # Within their range, so that shares of any unit can be divided by widths.
-    values = (S.values - low) / (high - low)
+    # In a unit near their range, so that shares can be divided by widths; a power of two, which rounds nothing.
+    _, exponent = np.frexp(float(np.ptp(S.values)))
+    values = np.ldexp(S.values, -exponent)
     edges = np.unique(np.quantile(values, np.linspace(0.0, 1.0, _BINS + 1)))
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     width = np.diff(edges)
