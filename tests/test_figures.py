@@ -59,8 +59,10 @@ def over_supervised(**wanted):
     return [float(line["over_supervised"]) for line in lines]
 
 
-def over_large():
-    return over_supervised(dataset="power-plant") + over_supervised(dataset="cpu-act")
+def final(false_labels):
+    """The default's error over that on true labels, on each table that nothing was tuned on."""
+    lines = rows("identification/members.csv", false_labels=str(false_labels))
+    return [float(line["over_supervised"]) for line in lines if line["dataset"] in FINAL]
 
 
 def agreement():
@@ -138,6 +140,7 @@ def coverage():
     return (total[1],)
 
 
+FINAL = ("baseball", "boom_bikes", "communities", "diabetes", "ele_1", "excitation_current")
 IDENTIFICATION = "results/identification/README.md"
 FIGURES = [
     ("README.md", r"90 % intervals covered ([\d.]+) to ([\d.]+) of the true labels", lambda: covered("final")),
@@ -148,6 +151,16 @@ FIGURES = [
         "README.md",
         r"where every row has exactly 16, its error is ([\d.]+) to ([\d.]+) times that of the same model",
         lambda: tuple(f"{end(over_supervised(false_labels='16')):.1f}" for end in (min, max)),
+    ),
+    (
+        "README.md",
+        r"exactly 4 false labels, its error is ([\d.]+) times .* and with 16 ([\d.]+) times \(([\d.]+) to ([\d.]+)\)",
+        lambda: (
+            f"{geometric_mean(final(4)):.2f}",
+            f"{geometric_mean(final(16)):.2f}",
+            f"{min(final(16)):.1f}",
+            f"{max(final(16)):.1f}",
+        ),
     ),
     ("README.md", r"reach (\d+) % of all lines and branches", coverage),
     ("README.md", r"Tables 2 and 3; (an hour) or so on two cores", on_cpus),
@@ -168,7 +181,7 @@ FIGURES = [
     ("results/README.md", r"epochs: (a minute) on one GPU", on_a_gpu),
     (
         IDENTIFICATION,
-        r"goes ([\d.]+) \(`upto`\) and ([\d.]+) \(`fixed`\) of the way from `progressive` to the oracle",
+        r"went ([\d.]+) \(`upto`\) and ([\d.]+) \(`fixed`\) of the way from `progressive` to the oracle",
         lambda: (gap_closed("upto"), gap_closed("fixed")),
     ),
     (IDENTIFICATION, r"published PIDent in (\d+) of (\d+) cells", lambda: below("published_pident")),
@@ -177,11 +190,6 @@ FIGURES = [
         IDENTIFICATION,
         r"is ([\d.]+) times that of the same model",
         lambda: (f"{geometric_mean(over_supervised()):.2f}",),
-    ),
-    (
-        IDENTIFICATION,
-        r"least on the large data sets \(([\d.]+) to ([\d.]+)\)",
-        lambda: (f"{min(over_large()):.2f}", f"{max(over_large()):.1f}"),
     ),
     (IDENTIFICATION, r"most on Airfoil at 16 \(([\d.]+)\)", lambda: (f"{max(over_supervised()):.1f}",)),
     (

@@ -864,7 +864,10 @@ class PartialLabelRegressor(RegressorMixin, BaseEstimator):
         check_coverage(coverage, method)
         calibration = self.calibrate()
         prediction, relative = self._predict_with_scale(X)
-        return calibration.intervals(prediction, coverage, method, self._row_widths(X, prediction, relative))
+        found = calibration.intervals(prediction, coverage, method, self._row_widths(X, prediction, relative))
+        # What has a logarithm is positive.
+        on_logarithms = isinstance(self.target_transform, str) and self.target_transform == "log"
+        return np.maximum(found, 0.0) if on_logarithms else found
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> list[Floats]:
         """Return the most probable labels of each row: one interval, or several where labels have several humps.

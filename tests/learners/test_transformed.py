@@ -62,6 +62,7 @@ def test_intervals_are_wider_where_labels_are_large(data):
     intervals = model.predict_interval(X[ROWS:])
     covered = (intervals[:, 0] <= y[ROWS:]) & (y[ROWS:] <= intervals[:, 1])
     order = np.argsort(mean[ROWS:])
+    assert intervals.min() >= 0.0
     assert np.mean(covered) > 0.85
     assert min(np.mean(covered[part]) for part in np.array_split(order, 3)) > 0.8
     width = intervals[order, 1] - intervals[order, 0]

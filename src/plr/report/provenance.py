@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from plr.learners.committee import FittedCommittee
+from plr.learners.transformed import FittedTransformed, TransformedTarget
 from plr.regressor import PartialLabelRegressor
 from plr.report.charts import shown
 
@@ -38,9 +39,12 @@ def table_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def settings_of(model: PartialLabelRegressor, manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return names and values of settings, data and versions, as far as they are known."""
-    table, learner = table_of(manifest), type(model.learner_).__name__
-    if isinstance(model.model_, FittedCommittee):
-        shares = zip(model.model_.members, model.model_.shares, strict=True)
+    table, used, fitted = table_of(manifest), model.learner_, model.model_
+    if isinstance(used, TransformedTarget) and isinstance(fitted, FittedTransformed):
+        used, fitted = used.learner, fitted.model
+    learner = type(used).__name__
+    if isinstance(fitted, FittedCommittee):
+        shares = zip(fitted.members, fitted.shares, strict=True)
         learner += ": " + ", ".join(f"{member.name} {share:.0%}" for member, share in shares)
     options = _mapping(table.get("options"))
     trained = "rows given in Python"
