@@ -118,6 +118,20 @@ def test_evidence_tells_members_apart_whose_errors_clearly_differ(search, false_
     assert errors[evidence.argmax()] < 1.3 * errors.min()
 
 
+def test_a_density_that_has_failed_has_no_share_for_covering_rows_without_their_truth(search):
+    # Candidates are multiples of the truth, so that a density knows about where they lie, even where it is none of them.
+    random = np.random.default_rng(4)
+    X = random.uniform(0, 1, size=(300, 2))
+    y = 40 + 300 * X[:, 0] - 60 * X[:, 1] + 6 * random.normal(size=300)
+    S = y[:, None] * random.uniform(0.1, 3.0, size=(300, 3))
+    there = random.random(300) > 0.125
+    S[there, 0] = y[there]
+    for weighting in (Posterior(), Posterior(missing_truth="learned")):
+        model = PartialLabelRegressor(effort="low", weighting=weighting, random_state=0).fit(X, S)
+        assert "FittedDensity" not in kinds(model.model_)
+        assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 10
+
+
 def test_crowded_labels_are_seen_on_another_scale(search):
     random = np.random.default_rng(0)
     X = random.uniform(0, 1, size=(250, 3))

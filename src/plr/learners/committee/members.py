@@ -254,8 +254,16 @@ def choose_shares(candidates: Sequence[Candidate], weight: Floats) -> Floats:
     """Return the members' shares in the prediction; those that would have little to say have none.
 
     First those of the mixture of all that makes the rows likeliest (`stack`). Labels are then expected by this mixture,
-    and the shares that come nearest to these, in squares, are kept near the first.
+    and the shares that come nearest to these, in squares, are kept near the first. A density that has failed has none:
+    its wide tails make rows likelier whose truth is out of reach of the others, and its mean is far from all labels.
     """
+    evidence = np.array([found.evidence(weight) for found in candidates])
+    failed = evidence < evidence.max() - _FAR_BEHIND
+    failed &= np.array([found.member.kind == FittedDensity.__name__ for found in candidates])
+    if failed.any():
+        shares = np.zeros(len(candidates))
+        shares[~failed] = choose_shares([candidates[number] for number in np.flatnonzero(~failed)], weight)
+        return shares
     by_likelihood = stack(candidates, weight)
     if len(candidates) == 1:
         return by_likelihood
