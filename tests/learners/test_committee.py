@@ -119,7 +119,7 @@ def test_evidence_tells_members_apart_whose_errors_clearly_differ(search, false_
 
 
 def test_a_density_that_has_failed_has_no_share_for_covering_rows_without_their_truth(search):
-    # Candidates are multiples of the truth, so that a density knows about where they lie, even where it is none of them.
+    # Candidates are multiples of the truth, so that a density knows where they lie, even where it is none of them.
     random = np.random.default_rng(4)
     X = random.uniform(0, 1, size=(300, 2))
     y = 40 + 300 * X[:, 0] - 60 * X[:, 1] + 6 * random.normal(size=300)

@@ -262,7 +262,9 @@ def choose_shares(candidates: Sequence[Candidate], weight: Floats) -> Floats:
     failed &= np.array([found.member.kind == FittedDensity.__name__ for found in candidates])
     if failed.any():
         shares = np.zeros(len(candidates))
-        shares[~failed] = choose_shares([candidates[number] for number in np.flatnonzero(~failed)], weight)
+        shares[~failed] = choose_shares(
+            [found for found, out in zip(candidates, failed, strict=True) if not out], weight
+        )
         return shares
     by_likelihood = stack(candidates, weight)
     if len(candidates) == 1:
