@@ -167,13 +167,12 @@ def members(results: Results, plan: Plan) -> Sheet:
     over_best, over_supervised, shown = [], {}, []
     for cell in cells_of(plan):
         errors = {name: results.errors(name, cell, plan.trials) for name in methods}
-        best = min(mean_std(errors[name])[0] for name in alone)
-        ours = mean_std(errors["default"])[0]
-        over_best.append(ours / best)
+        # On trials that both have.
+        over_best.append(max(compare(errors["default"], errors[name]).ratio for name in alone))
         pair = compare(errors["default"], errors["default-supervised"])
         over_supervised[cell.dataset, cell.false_labels] = pair.ratio
-        sheet.rows.append([*_place(cell), *_numbers(errors.values()), ours / best, pair.ratio])
-        ratios = (ratio_text(ours / best), ratio_text(pair.ratio, pair.ratio_error))
+        sheet.rows.append([*_place(cell), *_numbers(errors.values()), over_best[-1], pair.ratio])
+        ratios = (ratio_text(over_best[-1]), ratio_text(pair.ratio, pair.ratio_error))
         shown.append([*_named(cell), *_written(errors.values()), *ratios])
     complete = _is_whole(results, plan, "members") and all(map(isfinite, over_best))
     final = [over_supervised[name, 16] for name in FINAL if (name, 16) in over_supervised]
