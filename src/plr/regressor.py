@@ -1093,7 +1093,8 @@ def _says_something(noise: NoiseModel, held_out: Floats, relative: Floats | None
     counted = np.arange(len(task.S)) if task.sample_weight is None else np.flatnonzero(task.sample_weight)
     other = held_out.copy()
     other[counted] = held_out[np.random.default_rng(task.seed).permutation(counted)]
-    own, others = (noise.log_likelihood(found, task.S, relative) for found in (held_out, other))
+    sets = task.preprocess().sets
+    own, others = (noise.log_likelihood(found, task.S, relative, sets) for found in (held_out, other))
     with np.errstate(invalid="ignore"):
         return is_clear((own - others)[counted])
 
