@@ -54,7 +54,7 @@ _MOST_SCALES = 2
 _EXPLORED_ROWS, _EXPLORED_FEATURES, _EXPLORED_TREES = 2_000, 300, 40
 # A member that is behind the best on the first folds by more than this, and more than chance would have it, is not
 # fitted to the others; one that is a little behind may still do the mixture good.
-_FIRST_FOLDS, _ERRORS_BEHIND, _FAR_BEHIND = 2, 2.0, 0.1
+_FIRST_FOLDS, _ERRORS_BEHIND, _LITTLE_BEHIND = 2, 2.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Effort:
     explore : (int, int)
         Chains and rounds of the Gaussian process while scales and columns are looked for.
     few, many : (int, int)
-        Of the one that is begun where the best member has ended, and of more than ``FEW_ROWS`` rows.
+        Of those that begin where the mixture of members has ended, for up to ``FEW_ROWS`` rows and for more.
     refits, inner_refits, last_fits : int
         Rounds of the trees where no labels are drawn, and where they are; how often they are fitted to all rows.
     from_start : bool
@@ -403,7 +403,7 @@ class Search:
         ahead = log_likelihood(ratios, part.S, missing) - self._best().likelihoods[rows]
         mean = float(np.average(ahead, weights=counted))
         error = float(np.sqrt(np.average((ahead - mean) ** 2, weights=counted) / np.count_nonzero(counted)))
-        if mean + _ERRORS_BEHIND * error < -_FAR_BEHIND:
+        if mean + _ERRORS_BEHIND * error < -_LITTLE_BEHIND:
             self.left_out.append((name, self._evidence(self._best()) + mean, time.monotonic() - began))
             return None
         return fitted + self._parallel(fit, range(first, count))
