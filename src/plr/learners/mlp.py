@@ -82,6 +82,8 @@ class MLP(Learner):
     scale_features, scale_target : bool, default=True
         Whether to bring features and labels to mean 0 and standard deviation 1 inside. Columns of zeros and ones that
         stand for categories and gaps are centred and doubled, so that rare ones stay small.
+    ranks : bool, default=False
+        Whether each column is also given by its ranks, which spread out what is crowded. Not for folders of tables.
     dtype : {"auto", "float32", "float64"}, default="auto"
         What to compute in. ``"auto"`` is float32, but float64 for data of at most one batch, where it costs nothing.
 
@@ -112,6 +114,7 @@ class MLP(Learner):
         scale_features: bool = True,
         scale_target: bool = True,
         dtype: str = "auto",
+        ranks: bool = False,
     ) -> None:
         self.hidden = hidden
         self.activation = activation
@@ -128,6 +131,7 @@ class MLP(Learner):
         self.scale_features = scale_features
         self.scale_target = scale_target
         self.dtype = dtype
+        self.ranks = ranks
 
     def fit(self, task: Task) -> FittedNetwork:
         """Fit a network to the task."""
@@ -141,7 +145,8 @@ class MLP(Learner):
         prepared = task.preprocess(self.scale_features, self.scale_target)
         if not self.scale_target and settings.dtype == "float32":
             check_single_precision(task.S)
-        features, target, scaled = prepared.encoding, prepared.target, prepared.sets
+        features, rows = prepared.ranked if self.ranks else (prepared.encoding, prepared.features)
+        target, scaled = prepared.target, prepared.sets
         settings = replace(
             settings,
             initial_scale=label_scale(scaled, task.sample_weight),
@@ -151,16 +156,16 @@ class MLP(Learner):
         if task.validation is None and self.patience is not None:
             raise ParameterError("patience needs validation rows: set validation_fraction, or give validation to fit.")
         if task.validation is not None:
-            rows, sets = task.validation
+            others, sets = task.validation
             validation = Validation(
-                features.apply(rows),
+                features.apply(others),
                 rescaled(sets, target),
                 rules=(settings.stop_rule,),
                 log_q=task.validation_log_q(target),
             )
 
         training = train_network(
-            prepared.features,
+            rows,
             kernel_sets(scaled, log_q=task.scaled_log_q(target), fixed=task.start),
             task.rule,
             settings,

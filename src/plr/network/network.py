@@ -34,6 +34,7 @@ from plr.network.training import (
     Monitor,
     TrainingPlan,
     get_stages,
+    get_validation,
     train,
 )
 from plr.weighting.posterior import Posterior
@@ -210,12 +211,27 @@ def train_network(
     rows = np.ascontiguousarray(features, dtype=dtype)
     importance = frozen(NOTHING if sample_weight is None else sample_weight / sample_weight.mean())
     stages = get_stages(settings.dtype)
+    scoring, validate = get_validation(stages, layout, rule.formula, memory, monitor)
     # How long a step takes is not known yet; the first call does a few milliseconds' worth by its arithmetic.
     work = 6 * parameters.size * min(plan.batch_size, len(rows))
     budget, over = max(1, _FIRST_OPERATIONS // work), False
     while not over:
         began = time.perf_counter()
-        over = train(stages, layout, head, rule.formula, plan, rows, sets, importance, memory, monitor, budget)
+        over = train(
+            stages,
+            scoring,
+            validate,
+            layout,
+            head,
+            rule.formula,
+            plan,
+            rows,
+            sets,
+            importance,
+            memory,
+            monitor,
+            budget,
+        )
         taken = time.perf_counter() - began
         budget = max(1, int(budget * min(_SECONDS_BETWEEN_LOOKS / max(taken, 1e-9), 8.0)))
         done = int(memory.counters[0])

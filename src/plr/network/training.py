@@ -56,6 +56,7 @@ __all__ = [
     "TrainingPlan",
     "batch_gradient",
     "get_stages",
+    "get_validation",
     "train",
     "update",
 ]
@@ -98,6 +99,11 @@ class Stages(NamedTuple):
     backward: Any
     run: Any
     block_loss: Any
+
+
+class Scoring(NamedTuple):
+    """The same of validation; where there are no validation rows they do nothing, and take no time to compile."""
+
     evaluate: Any
     evidence: Any
     spread: Any
@@ -410,16 +416,18 @@ def _shuffle(order: Integers, random: NDArray[np.uint64]) -> None:
 
 
 @jit
-def _validate(stages: Stages, layout: Layout, formula: Formula, memory: Memory, monitor: Monitor, epoch: int) -> None:
+def _validate(
+    stages: Stages, scoring: Scoring, layout: Layout, formula: Formula, memory: Memory, monitor: Monitor, epoch: int
+) -> None:
     """Score the network on the validation rows by every rule wanted, and remember it where it is the best so far."""
     rows = monitor.features.shape[0]
     predictions = monitor.predictions.reshape((rows, 1))
     stages.run(layout, memory.parameters, monitor.features, memory.values, memory.inputs, predictions)
     if monitor.wanted[BY_LOSS]:
-        _evaluate(stages, formula, monitor, monitor.sets, memory.state)
+        _evaluate(scoring, formula, monitor, monitor.sets, memory.state)
         monitor.scores[epoch, BY_LOSS] = _mean(monitor.buffer)
     if monitor.wanted[BY_EVIDENCE]:
-        monitor.scores[epoch, BY_EVIDENCE] = -_mean_evidence(stages, monitor)
+        monitor.scores[epoch, BY_EVIDENCE] = -_mean_evidence(scoring, monitor)
     if monitor.wanted[BY_TRUTH]:
         for i in range(rows):
             monitor.buffer[i] = (monitor.predictions[i] - monitor.truth[i]) ** 2
@@ -433,10 +441,10 @@ def _validate(stages: Stages, layout: Layout, formula: Formula, memory: Memory, 
 
 
 @jit
-def _evaluate(stages: Stages, formula: Formula, monitor: Monitor, sets: Sets, state: Floats) -> None:
+def _evaluate(scoring: Scoring, formula: Formula, monitor: Monitor, sets: Sets, state: Floats) -> None:
     """Weigh the candidates of the validation rows; the rows' losses are left in the buffer."""
     spare = monitor.spare
-    stages.evaluate(formula, monitor.predictions, sets, state, monitor.weights, monitor.buffer, spare, spare)
+    scoring.evaluate(formula, monitor.predictions, sets, state, monitor.weights, monitor.buffer, spare, spare)
 
 
 @jit
@@ -445,14 +453,14 @@ def _mean(values: Floats) -> float:
 
 
 @jit
-def _mean_evidence(stages: Stages, monitor: Monitor) -> float:
+def _mean_evidence(scoring: Scoring, monitor: Monitor) -> float:
     """Return the validation rows' mean log evidence, its noise scale moved one round towards the best one.
 
     The scale is carried from epoch to epoch, so it follows the network without being solved for anew each time.
     """
     sets, state = monitor.candidates, monitor.state
-    _evaluate(stages, monitor.noise, monitor, sets, state)
-    stages.spread(monitor.noise, monitor.predictions, sets, state, monitor.weights, monitor.buffer)
+    _evaluate(scoring, monitor.noise, monitor, sets, state)
+    scoring.spread(monitor.noise, monitor.predictions, sets, state, monitor.weights, monitor.buffer)
     met = 1.0
     if state[MISSING] > 0.0:
         met = row_total(monitor.weights, 0, sets.values.size) / monitor.buffer.size
@@ -460,13 +468,15 @@ def _mean_evidence(stages: Stages, monitor: Monitor) -> float:
         state[SCALE] = next_scale(monitor.noise, _mean(monitor.buffer) / met, state)
     if monitor.learn_missing:
         state[MISSING] = next_missing(met)
-    stages.evidence(monitor.noise, monitor.predictions, sets, state, monitor.weights, monitor.buffer)
+    scoring.evidence(monitor.noise, monitor.predictions, sets, state, monitor.weights, monitor.buffer)
     return _mean(monitor.buffer)
 
 
 @jit
 def train(
     stages: Stages,
+    scoring: Scoring,
+    validate: Any,
     layout: Layout,
     head: Head,
     formula: Formula,
@@ -531,7 +541,7 @@ def train(
             counters[_STOPPED] = 1
             return True
         if monitor.features.shape[0] > 0:
-            _validate(stages, layout, formula, memory, monitor, epoch)
+            validate(stages, scoring, layout, formula, memory, monitor, epoch)
             if plan.patience > 0 and epoch - monitor.best_epoch[plan.stop_rule] >= plan.patience:
                 counters[_STOPPED] = 1
     return counters[_EPOCH] >= plan.epochs or counters[_STOPPED] != 0
@@ -541,6 +551,47 @@ def get_stages(dtype: str) -> Stages:
     """Return pointers to the stages for networks in float32 or float64."""
     with LOCK:
         return _compile_stages(dtype)
+
+
+def get_validation(
+    stages: Stages, layout: Layout, formula: Formula, memory: Memory, monitor: Monitor
+) -> tuple[Scoring, Any]:
+    """Return what `train` is handed for validation: pointers to its parts, and to the whole."""
+    given = tuple(map(numba.typeof, (stages, layout, formula, memory, monitor)))
+    with LOCK:
+        return _compile_validation(given, monitor.features.shape[0] > 0)
+
+
+@functools.lru_cache(maxsize=8)
+def _compile_validation(given: tuple[Any, ...], wanted: bool) -> tuple[Scoring, Any]:
+    stages, layout, formula, memory, monitor = given
+    nothing, floats = types.none, types.float64[::1]
+    rows = (formula, floats, _sets_type(), floats, floats)
+    scoring = Scoring(
+        pointer(evaluate if wanted else _evaluate_nothing, nothing(*rows, floats, floats, floats)),
+        pointer(evidence if wanted else _score_nothing, nothing(*rows, floats)),
+        pointer(spread if wanted else _score_nothing, nothing(*rows, floats)),
+    )
+    whole = nothing(stages, numba.typeof(scoring), layout, formula, memory, monitor, types.int64)
+    return scoring, pointer(_validate if wanted else _validate_nothing, whole)
+
+
+def _evaluate_nothing(
+    _formula: Any, _predictions: Any, _sets: Any, _state: Any, _a: Any, _b: Any, _c: Any, _d: Any
+) -> None:
+    pass
+
+
+def _score_nothing(_formula: Any, _predictions: Any, _sets: Any, _state: Any, _weights: Any, _out: Any) -> None:
+    pass
+
+
+def _validate_nothing(_a: Any, _b: Any, _c: Any, _d: Any, _e: Any, _f: Any, _epoch: Any) -> None:
+    pass
+
+
+def _sets_type() -> Any:
+    return numba.typeof(kernel_sets(CandidateSets._of_checked(NOTHING, np.zeros(1, np.int64), None)))
 
 
 @functools.lru_cache(maxsize=2)
@@ -553,8 +604,6 @@ def _compile_stages(dtype: str) -> Stages:
     layout = numba.typeof(Layout(np.zeros(1, np.int64), np.zeros(1, np.int64)))
     formula = numba.typeof(Rule(Average(), Squared()).formula)
     head = numba.typeof(Head(0, 0.0, 1.0))
-    sets = numba.typeof(kernel_sets(CandidateSets._of_checked(NOTHING, np.zeros(1, np.int64), None)))
-    rows = (formula, floats, sets, floats, floats)
     return Stages(
         forward=pointer(forward, whole(layout, number, number, number, whole)),
         backward=pointer(backward, nothing(layout, number, number, number, number, number, whole)),
@@ -564,7 +613,7 @@ def _compile_stages(dtype: str) -> Stages:
             nothing(
                 head,
                 formula,
-                sets,
+                _sets_type(),
                 kept,
                 integers,
                 whole,
@@ -580,7 +629,4 @@ def _compile_stages(dtype: str) -> Stages:
                 real,
             ),
         ),
-        evaluate=pointer(evaluate, nothing(*rows, floats, floats, floats)),
-        evidence=pointer(evidence, nothing(*rows, floats)),
-        spread=pointer(spread, nothing(*rows, floats)),
     )

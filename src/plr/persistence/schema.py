@@ -140,6 +140,7 @@ KINDS = {
     "network": "plr.network.network:Network",
     "mlp": "plr.learners.mlp:FittedNetwork",
     "boosting": "plr.learners.boosting:FittedBoosting",
+    "normal scores": "plr.preprocessing.ranks:NormalScores",
     "kernel": "plr.learners.gaussian_process.chain:Kernel",
     "chain": "plr.learners.gaussian_process.chain:Chain",
     "gaussian process": "plr.learners.gaussian_process.learner:FittedGaussianProcess",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from plr.candidates import CandidateSets
 from plr.preprocessing.features import Encoding, learn_encoding
+from plr.preprocessing.ranks import NormalScores
 from plr.preprocessing.scaling import Affine, learn_target, rescaled
 
 __all__ = ["Preprocessing"]
@@ -53,6 +54,12 @@ class Preprocessing:
     def features(self) -> Floats:
         """The rows' features, encoded."""
         return self.encoding.apply(self.X)
+
+    @cached_property
+    def ranked(self) -> tuple[Encoding, Floats]:
+        """How features are encoded where ranks are among them, and the rows' features by it."""
+        encoding = replace(self.encoding, ranks=NormalScores.of(self.features, self.sample_weight))
+        return encoding, encoding.apply(self.X)
 
     @cached_property
     def target(self) -> Affine:

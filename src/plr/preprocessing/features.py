@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from plr._fields import require
 from plr.errors import FeatureError, ParameterError, unknown_name
+from plr.preprocessing.ranks import NormalScores
 from plr.preprocessing.scaling import Affine, learn_features
 
 __all__ = [
@@ -240,7 +241,7 @@ def _numbers(column: NDArray[Any], name: str) -> Floats:
 class Encoding:
     """How a matrix of numbers and category codes becomes a matrix of numbers.
 
-    The encoded columns are the numeric ones, then those that mark gaps, then those of the categories.
+    The encoded columns are the numeric ones, then those that mark gaps, then those of the categories, then ranks.
 
     Attributes
     ----------
@@ -255,7 +256,9 @@ class Encoding:
         For each column of categories, the codes that have a column of their own. Where a category is missing, was not
         seen in training, or is rarer than the hundred most frequent, all of these are zero.
     scaling : Affine
-        Of the encoded columns.
+        Of the encoded columns but ranks.
+    ranks : NormalScores or None
+        Of the scaled columns.
     """
 
     numeric: tuple[int, ...]
@@ -263,6 +266,7 @@ class Encoding:
     marked: tuple[int, ...]
     categories: dict[int, Floats]
     scaling: Affine
+    ranks: NormalScores | None = None
 
     def __post_init__(self) -> None:
         places = [*self.numeric, *self.categories]
@@ -273,6 +277,7 @@ class Encoding:
         require(len(self.fill) == len(self.numeric), "fill and numeric columns differ in number")
         width = len(self.numeric) + len(self.marked) + sum(map(len, self.categories.values()))
         require(np.shape(self.scaling.centre) == (width,), "scaling and encoded columns differ in number")
+        require(self.ranks is None or {*self.ranks.columns} <= {*range(width)}, "ranks of columns that there are not")
 
     @property
     def columns(self) -> int:
@@ -282,7 +287,7 @@ class Encoding:
     @property
     def width(self) -> int:
         """Number of encoded columns."""
-        return np.size(self.scaling.centre)
+        return np.size(self.scaling.centre) + (0 if self.ranks is None else len(self.ranks.columns))
 
     def sum_by_column(self, shares: Floats) -> Floats:
         """Return the sums of numbers for encoded columns, over all those that are made of one column.
@@ -297,7 +302,8 @@ class Encoding:
 
     def apply(self, X: Floats) -> Floats:
         """Encode and scale."""
-        return self.scaling.apply(self.expand(X))
+        rows = self.scaling.apply(self.expand(X))
+        return rows if self.ranks is None else self.ranks.append(rows)
 
     def expand(self, X: Floats) -> Floats:
         """Encode; the same array where there is nothing to encode."""

@@ -244,6 +244,12 @@ def _resolve(regressor: PartialLabelRegressor) -> tuple[MLP | Linear | Module, R
         raise ParameterError(
             f"{type(learner).__name__} needs all rows in memory; mlp, linear and module are trained in batches."
         )
+    if isinstance(learner, MLP) and learner.ranks:
+        raise ParameterError(
+            "ranks=True needs all rows in memory; leave it out for tables that are trained in batches.",
+            parameter="ranks",
+            value=True,
+        )
     learner.check_weighting(weighting)
     return learner, Rule(weighting, loss)
 

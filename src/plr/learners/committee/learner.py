@@ -4,13 +4,15 @@ In order:
 
 1. The density start estimates the density of labels given the features, out of fold. It is the first member.
 2. A coarse Gaussian process is fitted on the scale of the labels, and on up to two powers or logarithms of them where
-   their distribution suggests it. It draws which candidate of each row is true, from what the labels drawn for all
-   other rows predict for it; kernel and noise are learned between sweeps. With many columns it is also fitted to those
+   their distribution suggests it, once more without the ranks of columns, which it otherwise sees beside their own
+   scale. It draws which candidate of each row is true, from what the labels drawn for all other rows predict for it;
+   kernel and noise are learned between sweeps. With many columns it is also fitted to those
    that a row's candidates depend on, alone or in pairs. What it begins with knows nothing of the fold that it is judged
    on: for few rows the start is made again without each fold.
 3. Networks and boosted trees begin where the start does. One that is clearly behind on the first folds goes no further.
 4. The Gaussian process is fitted in full where the likeliest mixture of all members so far has ended, by the columns
-   that the best function depends on and those that what it leaves depends on; then networks and trees.
+   that the best function depends on and those that what it leaves depends on; once more on another scale or without
+   ranks, where the evidence for these is as good; then networks and trees.
 5. Each member predicts the rows of each fold by what was fitted without it, and from first weights that were made
    without it. How likely these rows' candidate sets are around the predictions gives the members' shares
    (`choose_shares`), and the committee's held-out predictions are what intervals are calibrated on.

@@ -104,12 +104,15 @@ class View:
         None where it has all columns.
     log_q : ndarray, one entry per candidate
         Log density of false labels, per unit of scaled labels.
+    ranks : bool
+        Whether columns are also seen by their ranks, by members that can.
     """
 
     task: Task
     scale: LabelScale
     columns: Rows | None
     log_q: Floats
+    ranks: bool = True
 
     def with_columns(self, columns: Rows) -> View:
         """Return the view of some of the columns, which are numbered as in the view of all."""
@@ -293,15 +296,17 @@ def stack(candidates: Sequence[Candidate], weight: Floats) -> Floats:
     """Return the shares of the mixture that makes rows likeliest.
 
     Stacking of predictive distributions (Yao and others, 2018), by expectation-maximisation. A few rows more are
-    counted for the best of each kind that is not far behind: models of different kinds err differently, and where
-    candidates tell little, their mean is better than a choice between them.
+    counted for the best of each kind that is no further behind than chance may have it: models of different kinds err
+    differently, and where candidates tell little, their mean is better than a choice between them.
     """
     rows = np.column_stack([found.likelihoods for found in candidates])
     by_row = weight / weight.sum()
     evidence = by_row @ rows
+    behind = rows[:, [int(evidence.argmax())]] - rows
+    by_chance = np.sqrt(by_row @ (behind - by_row @ behind) ** 2 / np.count_nonzero(weight))
     best: dict[str, int] = {}
     for number in np.argsort(evidence):
-        if evidence[number] > evidence.max() - _FAR_BEHIND:
+        if by_row @ behind[:, number] <= min(by_chance[number], _FAR_BEHIND):
             best[candidates[number].member.kind] = int(number)
     best.pop(FittedDensity.__name__, None)
     prior = np.zeros(len(candidates))

@@ -48,6 +48,7 @@ _MANY_COLUMNS, _WORTH_LEAVING_OUT = 6, 2 / 3
 _CLEARLY_AHEAD = 0.1
 # Columns that matter are looked for so many times, each time in what the last function has left.
 _SEARCHES = 2
+_WITHOUT_RANKS = "Gaussian process, without ranks"
 # Scales of labels beside their own, at most.
 _MOST_SCALES = 2
 # Scales and columns are looked for by a coarser Gaussian process on so many rows, and a coarser forest.
@@ -63,17 +64,19 @@ class Effort:
 
     Attributes
     ----------
-    explore : (int, int)
-        Chains and rounds of the Gaussian process while scales and columns are looked for.
+    explore_few, explore_many : (int, int)
+        Chains and rounds of the Gaussian process while scales and columns are looked for, for up to ``FEW_ROWS`` rows
+        and for more.
     few, many : (int, int)
-        Of those that begin where the mixture of members has ended, for up to ``FEW_ROWS`` rows and for more.
+        Of those that begin where the mixture of members has ended.
     refits, inner_refits, last_fits : int
         Rounds of the trees where no labels are drawn, and where they are; how often they are fitted to all rows.
     from_start : bool
         Whether networks and trees begin where the start does, too.
     """
 
-    explore: tuple[int, int]
+    explore_few: tuple[int, int]
+    explore_many: tuple[int, int]
     few: tuple[int, int]
     many: tuple[int, int]
     refits: int
@@ -83,9 +86,9 @@ class Effort:
 
 
 EFFORTS = {
-    "low": Effort((2, 8), (1, 12), (1, 6), 2, 1, 1, False),
-    "normal": Effort((4, 12), (2, 24), (2, 10), 4, 1, 3),
-    "high": Effort((8, 24), (8, 40), (6, 24), 8, 3, 6),
+    "low": Effort((1, 8), (1, 6), (2, 12), (1, 6), 2, 1, 1, False),
+    "normal": Effort((2, 12), (2, 8), (4, 18), (2, 10), 4, 1, 3),
+    "high": Effort((4, 24), (4, 16), (8, 40), (6, 24), 8, 3, 6),
 }
 """What each level of effort stands for."""
 
@@ -129,12 +132,16 @@ class Search:
         self.rows = np.flatnonzero(self.weight)
         self.candidates: list[Candidate] = []
         self.left_out: list[tuple[str, float, float]] = []
+        # Coarse Gaussian processes, one for each scale, and one without ranks.
+        self.explored: list[Candidate] = []
         rule = task.rule
         if rule.learns_scale:
             # What is fitted to means of candidates wants weights that fall off as the squared loss does.
             rule = Rule(clone(rule.weighting).set_params(noise="gaussian"), rule.loss)
         plain = make_view(task, None, rule)
         powers = likely_powers(task.S, self.weight)[:_MOST_SCALES] if scales else []
+        # Columns of two values have no ranks to speak of.
+        self.ranked = any(len(np.unique(column)) > 2 for column in plain.task.X.T)
         self.views = [plain, *(make_view(task, power, rule) for power in powers)]
 
     def run(self) -> list[Candidate]:
@@ -142,7 +149,7 @@ class Search:
         effort, grown = self.effort, not self.few
         exploring, starting, drawing, growing = self.task.progress.split(
             {
-                "scales and columns": 1.0 + len(self.views),
+                "scales and columns": 2.0 + len(self.views),
                 "networks and boosted trees from the start": 1.0 if grown and effort.from_start else 0.0,
                 "Gaussian process": 2.0,
                 "networks and boosted trees": 3.0 if grown else 0.0,
@@ -174,9 +181,11 @@ class Search:
             {"Gaussian process": 1.0, "boosted trees": 0.0 if self.few else 2.0}
         )
         with smoothing:
-            pieces = smoothing.parts(len(self.views) + 1)
+            pieces = smoothing.parts(len(self.views) + 2)
             for view, piece in zip(self.views, pieces, strict=False):
                 self._add_smoother("Gaussian process", view, apart, piece)
+            if self.ranked:
+                self._add_smoother(_WITHOUT_RANKS, replace(self._best().view, ranks=False), apart, pieces[-2])
             columns = self._relevant(self._best())
             if columns is not None:
                 best = self._best()
@@ -195,24 +204,30 @@ class Search:
     def _explore(self, progress: Progress) -> tuple[View, Beginning]:
         """Fit what says which scale and which columns are worth while; return where others may begin."""
         plain, *others = self.views
-        pieces = progress.parts(2 + len(others))
+        pieces = progress.parts(3 + len(others))
         density: Estimate | None = self.task.density
+        size = self.effort.explore_few if len(self.task.S) < FEW_ROWS else self.effort.explore_many
         begun = self._begin(plain, self.task.start)
         if density is not None:
             self._add_density(plain, _on_scale(density, plain), begun, 0.0)
         for view, piece in zip(self.views, pieces, strict=False):
-            self._add_process("Gaussian process", view, begun, self.effort.explore, piece, coarse=True)
-        view = max(self.candidates[-len(self.views) :], key=self._evidence).view
+            self._add_process("Gaussian process", view, begun, size, piece, coarse=True)
+        processes = self.candidates[-len(self.views) :]
+        if self.ranked:
+            plainer = replace(max(processes, key=self._evidence).view, ranks=False)
+            processes.append(self._add_process(_WITHOUT_RANKS, plainer, begun, size, pieces[-2], coarse=True))
+        self.explored = processes
+        view = max(processes, key=self._evidence).view
         if view.scale.power is not None and density is not None:
             began = time.monotonic()
             found = estimate(replace(view.task, start=None, progress=SILENT), self.cv, density.models)
             begun = Beginning(found.weights, begun.of_folds)
             self._add_density(view, found, begun, time.monotonic() - began)
-        self._screen(view, pieces[-1])
+        self._screen(view, size, pieces[-1])
         best = self._best()
         return (view if best.member.columns is None else best.view), begun
 
-    def _screen(self, view: View, progress: Progress) -> None:
+    def _screen(self, view: View, size: tuple[int, int], progress: Progress) -> None:
         """Try the columns that a row's candidates depend on."""
         columns = view.task.X.shape[1]
         if columns < _MANY_COLUMNS:
@@ -221,15 +236,14 @@ class Search:
         if 0 < len(screened) <= _WORTH_LEAVING_OUT * columns:
             part = view.with_columns(screened)
             begun = self._begin(part, None)
-            self._add_process(
-                "Gaussian process, columns screened", part, begun, self.effort.explore, progress, coarse=True
-            )
+            self._add_process("Gaussian process, columns screened", part, begun, size, progress, coarse=True)
 
     def _draw(self, progress: Progress) -> None:
         """Fit the Gaussian process to all rows, by the columns that the best function so far depends on."""
         best = self._best()
         size = self.effort.few if len(self.task.S) < FEW_ROWS else self.effort.many
-        *narrow, wide = progress.parts(1 + _SEARCHES)
+        fitted: list[Candidate] = []
+        *narrow, wide, other = progress.parts(2 + _SEARCHES)
         name = "Gaussian process, relevant columns"
         tried: Rows | None = None
         for piece in narrow:
@@ -237,11 +251,32 @@ class Search:
             if columns is None or (tried is not None and np.isin(columns, tried).all()):
                 break
             tried = columns
-            found = self._add_process(name, self._whole(best.view).with_columns(columns), self._ended(), size, piece)
-            if found is not self._best():
+            view = self._whole(best.view).with_columns(columns)
+            fitted.append(self._add_process(name, view, self._ended(), size, piece))
+            if fitted[-1] is not self._best():
                 break
-        if tried is None or self._best().member.columns is not tried:
+        if self._best() not in fitted:
             self._add_process("Gaussian process, again", best.view, self._ended(), size, wide)
+        self._draw_otherwise(size, other)
+
+    def _draw_otherwise(self, size: tuple[int, int], progress: Progress) -> None:
+        """Fit the Gaussian process of another scale or without ranks, or with, where it is not clearly behind.
+
+        Where candidates tell little, which of two looks better is chance, and their mean is better than either.
+        """
+        best, first = self._best().view, max(self.explored, key=self._evidence)
+        others = [found for found in self.explored if (found.view.scale, found.view.ranks) != (best.scale, best.ranks)]
+        if not others:
+            return
+        second = max(others, key=self._evidence)
+        ahead = (second.likelihoods - first.likelihoods)[self.rows]
+        mean, error = _mean_and_error(ahead, self.weight[self.rows])
+        if mean + _ERRORS_BEHIND * error < 0.0:
+            return
+        view = self._whole(second.view)
+        if best.columns is not None:
+            view = view.with_columns(best.columns)
+        self._add_process("Gaussian process, second view", view, self._ended(), size, progress)
 
     def _relevant(self, best: Candidate) -> Rows | None:
         """Return the columns that a function depends on, and what it leaves; None where hardly any can be left out."""
@@ -259,7 +294,8 @@ class Search:
 
     def _whole(self, view: View) -> View:
         """Return the view of all columns on the same scale of labels."""
-        return next(whole for whole in self.views if whole.scale is view.scale)
+        whole = next(whole for whole in self.views if whole.scale is view.scale)
+        return replace(whole, ranks=view.ranks)
 
     def _begin(self, view: View, start: Floats | None) -> Beginning:
         """Return weights to begin with: those given for all rows, if any; for few rows also without each fold.
@@ -315,7 +351,7 @@ class Search:
     ) -> Candidate:
         began = time.monotonic()
         chains, rounds = size
-        learner = GaussianProcess(chains, rounds)
+        learner = GaussianProcess(chains, rounds, ranks=view.ranks)
         if coarse:
             learner.set_params(features=_EXPLORED_FEATURES, most_rows=_EXPLORED_ROWS)
         task = replace(view.task, start=beginning.whole, seed=self._seed(), progress=progress)
@@ -334,7 +370,7 @@ class Search:
 
         def train(fold: int) -> Fitted:
             part = self._part(view, beginning.of_folds[fold], self.folds[fold][0], seed + fold)
-            return MLP(scale_features=False).fit(part)
+            return MLP(scale_features=False, ranks=view.ranks).fit(part)
 
         began = time.monotonic()
         with progress:
@@ -401,8 +437,7 @@ class Search:
         inside[rows] = True
         ratios, _, missing = learn_noise(prediction[rows], part, view.log_q[inside[self.task.S.row_index]])
         ahead = log_likelihood(ratios, part.S, missing) - self._best().likelihoods[rows]
-        mean = float(np.average(ahead, weights=counted))
-        error = float(np.sqrt(np.average((ahead - mean) ** 2, weights=counted) / np.count_nonzero(counted)))
+        mean, error = _mean_and_error(ahead, counted)
         if mean + _ERRORS_BEHIND * error < -_LITTLE_BEHIND:
             self.left_out.append((name, self._evidence(self._best()) + mean, time.monotonic() - began))
             return None
@@ -417,7 +452,7 @@ class Search:
     def _add_smoother(self, name: str, view: View, apart: bool, progress: Progress) -> Candidate:
         """Add a Gaussian process that draws nothing; its own predictions of rows without them will do, unless apart."""
         began = time.monotonic()
-        learner = GaussianProcess(rounds=self.effort.few[1] + self.effort.explore[1])
+        learner = GaussianProcess(rounds=self.effort.few[1] + self.effort.explore_few[1], ranks=view.ranks)
         whole, crossing = progress.parts(2)
         task = replace(view.task, start=self.task.start, seed=self._seed())
         with whole:
@@ -471,6 +506,11 @@ class Search:
 
     def _seed(self) -> int:
         return (self.task.seed + 7919 * (len(self.candidates) + len(self.left_out))) % 2**31
+
+
+def _mean_and_error(numbers: Floats, weight: Floats) -> tuple[float, float]:
+    mean = float(np.average(numbers, weights=weight))
+    return mean, float(np.sqrt(np.average((numbers - mean) ** 2, weights=weight) / np.count_nonzero(weight)))
 
 
 def _without_rows(process: FittedGaussianProcess) -> FittedGaussianProcess:

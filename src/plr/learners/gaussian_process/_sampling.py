@@ -52,7 +52,7 @@ def sweep(
     odds: Floats,
     missing: Floats,
     labels: Floats,
-    coefficients: Floats,
+    coefficients: NDArray[np.float32],
     order: Integers,
     random: NDArray[np.uint64],
     densities: Floats,
@@ -95,11 +95,11 @@ def sweep(
                 shares[start] += 1.0
                 expected[i] += values[start]
             continue
-        centre = 0.0
+        fitted = np.float32(0.0)
         for k in range(count):
-            centre += features[i, k] * coefficients[k]
+            fitted += features[i, k] * coefficients[k]
         rest = 1.0 - leverage[i]
-        centre = (centre - leverage[i] * labels[i]) / rest
+        centre = (fitted - leverage[i] * labels[i]) / rest
         deviation = math.sqrt(noise[i] / rest)
         total = 0.0
         mean = 0.0
@@ -134,7 +134,7 @@ def sweep(
                 drawn = centre + deviation * _normal(random)
         elif keep:
             expected[i] += centre
-        step = drawn - labels[i]
+        step = np.float32(drawn - labels[i])
         if step != 0.0:
             labels[i] = drawn
             for k in range(count):

@@ -19,7 +19,6 @@ from plr.errors import ParameterError
 from plr.folds import Folds, features_of, take_rows
 from plr.learners.gaussian_process.chain import Chain, ChainFold, ChainSettings, ChainTask, run_chain
 from plr.losses import Squared
-from plr.preprocessing import Preprocessing
 from plr.preprocessing.features import Encoding
 from plr.preprocessing.scaling import Affine
 from plr.progress import timed
@@ -41,7 +40,7 @@ _NOTHING = 1e-12
 # Scaled features beyond this would overflow in distances.
 _FARTHEST = 1e4
 # Rows that are predicted at a time: the features of all of them would not fit into memory.
-_BLOCK = 20_000
+_BLOCK = 5_000
 
 
 @dataclass(frozen=True)
@@ -81,10 +80,7 @@ class FittedGaussianProcess(Fitted):
 
     def predict(self, X: Floats) -> Floats:
         """Return one prediction per row, in the units of the labels."""
-        return self.predict_encoded(self.encoding.apply(X))
-
-    def predict_encoded(self, rows: Floats) -> Floats:
-        """Return one prediction per row of encoded features."""
+        rows = self.encoding.apply(X)
         with one_blas_thread():
             found = np.mean([_by_blocks(chain.predict, rows) for chain in self.chains], axis=0)
         return self.target.undo(found)
@@ -129,6 +125,8 @@ class GaussianProcess(Learner):
     outliers : float, default=0.01
         Share of the rows whose truth may be far from what the function allows, so that no candidate has to be believed.
         Where the weighting says how often the truth is missing, that counts instead.
+    ranks : bool, default=True
+        Whether each column is also seen by its ranks, which spread out what is crowded, with a length of its own.
 
     Notes
     -----
@@ -156,12 +154,14 @@ class GaussianProcess(Learner):
         features: int = 500,
         most_rows: int = 10_000,
         outliers: float = 0.01,
+        ranks: bool = True,
     ) -> None:
         self.chains = chains
         self.rounds = rounds
         self.features = features
         self.most_rows = most_rows
         self.outliers = outliers
+        self.ranks = ranks
 
     def fit(self, task: Task) -> FittedGaussianProcess:
         """Run the chains."""
@@ -194,7 +194,8 @@ class GaussianProcess(Learner):
             # Chains would hardly differ.
             chains, folds = 1, []
         prepared = seen.preprocess()
-        problem = self._problem(seen, prepared)
+        encoding, features = prepared.ranked if self.ranks else (prepared.encoding, prepared.features)
+        problem = self._problem(seen, features, prepared.robust)
         masks = [np.isin(chosen, train) for train, _ in folds]
         left_out = _deal(len(folds), chains)
         seeds = np.random.SeedSequence(task.seed).generate_state(chains)
@@ -224,7 +225,7 @@ class GaussianProcess(Learner):
         scales = np.mean([chain.noise_scales for chain in whole], axis=0) * float(target.scale)
         model = FittedGaussianProcess(
             _functions(found, kept, parts),
-            prepared.encoding,
+            encoding,
             target,
             np.mean([chain.weights for chain in whole], axis=0),
             Report(rounds=len(evidence), loss=-evidence, noise_scale=scales),
@@ -237,7 +238,7 @@ class GaussianProcess(Learner):
             prediction = np.mean([part.prediction for part in own_parts], axis=0)
             draws.append(FoldDraws(np.mean([part.weights for part in own_parts], axis=0), target.undo(prediction)))
         if seen is not task:
-            model, draws = _add_other_rows(model, draws, task, chosen, found, parts)
+            model, draws = _add_other_rows(model, draws, task, chosen, kept, parts)
         return (model if task.groups is None else replace(model, out_of_fold=None)), draws
 
     def _plan(self, rows: int) -> tuple[int, ChainSettings]:
@@ -249,8 +250,8 @@ class GaussianProcess(Learner):
             rounds, 10 if many else 20, 4, 300 if many else 200, -(-3 * features // 5), features
         )
 
-    def _problem(self, task: Task, prepared: Preprocessing) -> ChainTask:
-        target, S = prepared.robust
+    def _problem(self, task: Task, features: Floats, robust: tuple[Affine, CandidateSets]) -> ChainTask:
+        target, S = robust
         share = check_number("outliers", self.outliers, low=0.0, below=1.0)
         if task.rule.may_miss:
             missing = np.full(len(S), float(task.rule.initial_state()[MISSING]))
@@ -260,7 +261,7 @@ class GaussianProcess(Learner):
         if task.sample_weight is not None:
             weight = np.maximum(task.sample_weight / task.sample_weight.mean(), _NOTHING)
         odds = S.prior_or_uniform * (1.0 - missing[S.row_index]) * _inverse_density(task, S, target)
-        return ChainTask(np.clip(prepared.features, -_FARTHEST, _FARTHEST), S, weight, odds, missing, task.start)
+        return ChainTask(np.clip(features, -_FARTHEST, _FARTHEST), S, weight, odds, missing, task.start)
 
 
 @dataclass(frozen=True)
@@ -335,7 +336,7 @@ def _add_other_rows(
     draws: list[FoldDraws],
     task: Task,
     chosen: Rows,
-    chains: Sequence[Chain],
+    kept: Sequence[int],
     parts: Sequence[_Part],
 ) -> tuple[FittedGaussianProcess, list[FoldDraws]]:
     """Weigh the candidates of rows that no chain has seen by the noise around their predictions."""
@@ -357,24 +358,23 @@ def _add_other_rows(
         weights[seen] = weights_of_chosen
         return weights, prediction
 
-    used = [number for number in range(len(chains)) if any(part.chain == number for part in parts)]
-    columns = [[part.found.coefficients for part in parts if part.chain == number] for number in used]
+    numbers = sorted({*kept, *(part.chain for part in parts)})
 
-    def predict(number: int) -> Floats:
-        """Return what a function of the model says of the other rows, or all those of a chain that leave a fold out."""
-        if number < len(model.chains):
-            return _by_blocks(model.chains[number].predict, rows)
-        place = number - len(model.chains)
-        several = np.column_stack(columns[place])
-        return _by_blocks(lambda part: chains[used[place]].predict_several(part, several), rows)
+    def predict(place: int) -> Floats:
+        """Return what a function of the model says of the other rows, and the chain's functions without a fold."""
+        own = (part.found.coefficients for part in parts if part.chain == numbers[place])
+        several = np.column_stack([model.chains[place].coefficients, *own])
+        # What is drawn from these is noisy anyway, and single precision is three times as fast.
+        return _by_blocks(lambda block: model.chains[place].predict_several(block, several, np.float32), rows)
 
     with one_blas_thread():
         found = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads")(
-            delayed(predict)(number) for number in range(len(model.chains) + len(used))
+            delayed(predict)(place) for place in range(len(numbers))
         )
     of_folds: dict[int, list[Floats]] = {}
-    for number, predicted in zip(used, found[len(model.chains) :], strict=True):
-        for part, column in zip((part for part in parts if part.chain == number), predicted.T, strict=True):
+    for number, predicted in zip(numbers, found, strict=True):
+        own_parts = (part for part in parts if part.chain == number)
+        for part, column in zip(own_parts, predicted.T[1:], strict=True):
             of_folds.setdefault(part.fold, []).append(column)
     target = model.target
     added = [
@@ -382,7 +382,7 @@ def _add_other_rows(
         for fold, own in enumerate(draws)
     ]
     assert model.out_of_fold is not None
-    whole = target.undo(np.mean(found[: len(model.chains)], axis=0))
+    whole = target.undo(np.mean([predicted[:, 0] for predicted in found], axis=0))
     weights, prediction = add(model.out_of_fold, whole, model.weights)
     return replace(model, out_of_fold=prediction, weights=weights), added
 
