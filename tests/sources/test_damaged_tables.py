@@ -13,6 +13,7 @@ import pytest
 from plr import CandidateSets, PartialLabelRegressor, errors
 from plr.cli import main
 from plr.sources.folder import Folder
+from plr.sources.source import in_arrow
 from support.tables import read_table
 
 ROWS = 30
@@ -51,6 +52,7 @@ import pyarrow as pa
 from plr.sources.files import read_file
 from plr.errors import PlrError
 from plr.sources.folder import Folder
+from plr.sources.source import in_arrow
 from plr.columns.features import learn_features
 from plr.columns.candidates import read_candidates
 
@@ -186,3 +188,12 @@ def test_arrow_columns_and_tables_in_python():
     )
     with pytest.raises(errors.FeatureError, match="X is damaged"):
         PartialLabelRegressor("linear").fit(pa.table({"k": texts}), [[1.0], [2.0]])
+
+
+def test_nothing_that_arrow_reads_is_pythons():
+    # Arrow's threads may let go of it when the interpreter is gone.
+    data = b"x" * 100
+    held = sys.getrefcount(data)
+    reader = in_arrow(data)
+    assert sys.getrefcount(data) == held
+    assert reader.read() == data

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from plr.errors import DataError
-from plr.sources.source import check_names
+from plr.sources.source import check_names, in_arrow
 
 __all__ = ["MISSING_WORDS", "as_utf8", "csv_names", "parse_csv", "typed_cells"]
 
@@ -101,7 +101,7 @@ def parse_csv(data: bytes, path: Path, separator: str | None = None) -> tuple[pa
     try:
         names = _names(header, options)
         texts = pyarrow.csv.read_csv(
-            pa.BufferReader(data),
+            in_arrow(data),
             read_options=pyarrow.csv.ReadOptions(block_size=min(max(len(data) + 1, 2**20), _LARGEST_BLOCK)),
             parse_options=options,
             convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
@@ -123,7 +123,7 @@ def csv_names(data: bytes, path: Path, separator: str | None = None) -> list[str
 
 
 def _names(header: str, options: pyarrow.csv.ParseOptions) -> list[str]:
-    return list(pyarrow.csv.read_csv(pa.BufferReader(f"{header}\n".encode()), parse_options=options).column_names)
+    return list(pyarrow.csv.read_csv(in_arrow(f"{header}\n".encode()), parse_options=options).column_names)
 
 
 def _separator(header: str) -> str:
@@ -229,7 +229,7 @@ def _problem(data: bytes, separator: str, message: str) -> str:
     # Only what the handler receives counts here.
     with contextlib.suppress(pa.ArrowInvalid):
         pyarrow.csv.read_csv(
-            pa.BufferReader(data),
+            in_arrow(data),
             read_options=pyarrow.csv.ReadOptions(use_threads=False),
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=separator, newlines_in_values=b'"' in data, invalid_row_handler=note

@@ -25,6 +25,7 @@ from plr.sources.source import (
     check_names,
     check_sound,
     first_line,
+    in_arrow,
     too_many_columns,
 )
 
@@ -235,10 +236,11 @@ def _read_csv(data: bytes, path: Path, separator: str | None = None) -> TableSou
 def _read_parquet(data: bytes, path: Path) -> TableSource:
     if len(data) < 12 or not data.endswith(b"PAR1"):
         raise DataError(f"{path} is cut short or damaged: the end of the Parquet file is missing.")
+    source = in_arrow(data)
     try:
-        columns = pyarrow.parquet.read_metadata(pa.BufferReader(data)).num_columns
+        columns = pyarrow.parquet.read_metadata(source).num_columns
         if columns <= MOST_COLUMNS:
-            return TableSource(check_sound(pyarrow.parquet.read_table(pa.BufferReader(data))), path)
+            return TableSource(check_sound(pyarrow.parquet.read_table(source)), path)
     except DAMAGE as error:
         raise DataError(f"{path} is damaged: {first_line(error)}.") from error
     raise too_many_columns(path, columns)
@@ -246,7 +248,7 @@ def _read_parquet(data: bytes, path: Path) -> TableSource:
 
 def _read_feather(data: bytes, path: Path) -> TableSource:
     try:
-        return TableSource(check_sound(pyarrow.feather.read_table(pa.BufferReader(data))), path)
+        return TableSource(check_sound(pyarrow.feather.read_table(in_arrow(data))), path)
     except DAMAGE as error:
         raise DataError(f"{path} is cut short or damaged: {first_line(error)}.") from error
 
@@ -258,7 +260,7 @@ def _read_json_lines(data: bytes, path: Path) -> TableSource:
     # In one block, rows are counted from the start of the file.
     options = pyarrow.json.ReadOptions(block_size=min(len(data) + 1, 2**30))
     try:
-        table = pyarrow.json.read_json(pa.BufferReader(data), read_options=options)
+        table = pyarrow.json.read_json(in_arrow(data), read_options=options)
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
         return TableSource(table, path, first_line=1 if lines == table.num_rows else None)
     except pa.ArrowInvalid as error:

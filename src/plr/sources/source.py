@@ -29,6 +29,7 @@ __all__ = [
     "check_names_are_texts",
     "check_sound",
     "first_line",
+    "in_arrow",
     "too_many_columns",
 ]
 
@@ -248,6 +249,18 @@ def too_many_columns(source: object, columns: int) -> DataError:
 def first_line(error: Exception) -> str:
     """Return the beginning of a message of another library's, to go on in a sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0].rstrip(".")
+
+
+def in_arrow(data: bytes) -> pa.BufferReader:
+    """Return data for Arrow to read, in memory of its own.
+
+    Arrow's threads may end after the read does. One that then has to give memory back to Python, while Python itself is
+    ending, would abort the process.
+    """
+    copy = pa.allocate_buffer(len(data))
+    with pa.FixedSizeBufferWriter(copy) as writer:
+        writer.write(data)
+    return pa.BufferReader(copy)
 
 
 def _without_views(table: pa.Table) -> pa.Table:

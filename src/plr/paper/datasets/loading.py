@@ -288,16 +288,18 @@ def _parse(file: Path, info: DatasetInfo) -> pa.Table:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
+    from plr.sources.source import in_arrow
+
     raw, content = info.raw, file.read_bytes()
     if file.name == f"{info.name}.parquet":
-        table = parquet.read_table(io.BytesIO(content))
+        table = parquet.read_table(in_arrow(content))
     elif file.name == f"{info.name}.csv":
-        table = csv.read_csv(io.BytesIO(content))
+        table = csv.read_csv(in_arrow(content))
     elif raw.sheet:
         table = _read_sheet(content, raw)
     else:
         table = csv.read_csv(
-            io.BytesIO(gzip.decompress(content) if raw.path.endswith(".gz") else content),
+            in_arrow(gzip.decompress(content) if raw.path.endswith(".gz") else content),
             read_options=csv.ReadOptions(column_names=list(raw.columns), skip_rows=raw.skip_rows),
             parse_options=csv.ParseOptions(delimiter=raw.delimiter),
         )
