@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -145,6 +146,46 @@ def test_crowded_labels_are_seen_on_another_scale(search):
     assert len(search[1].views) == 1
     assert {member.scale.power is None for member in plain.members} == {True}
     assert np.mean((found.predict(new) - truth) ** 2) < 0.5 * np.mean((plain.predict(new) - truth) ** 2)
+
+
+def test_a_scale_is_taken_only_where_it_is_ahead_by_more_than_chance(search):
+    random = np.random.default_rng(0)
+    X = random.uniform(0, 1, size=(60, 2))
+    y = np.exp(2 * X[:, 0] + random.normal(size=60))
+    fit(X, make_candidates(y, 2, random_state=1))
+    plain, other = (view.scale for view in search[0].views[:2])
+
+    def candidate(scale, likelihoods):
+        return SimpleNamespace(
+            view=SimpleNamespace(scale=scale), likelihoods=likelihoods, evidence=lambda _: likelihoods.mean()
+        )
+
+    own = random.normal(size=60)
+    far, near = own + 0.5 * random.normal(size=60), own + 0.5 * random.normal(size=60)
+    far, near = far + 1.0 + (own - far).mean(), near + 0.01 + (own - near).mean()
+    for likelihoods, chosen in ((far, other), (near, plain)):
+        assert search[0]._best([candidate(plain, own), candidate(other, likelihoods)]).view.scale is chosen
+
+
+def test_a_function_that_held_out_predictions_disagree_with_has_no_share(search):
+    X, y, S, true = made_up(200)
+    fit(X, S)
+    found = next(found for found in search[0].candidates if found.member.name == "Gaussian process")
+    functions = found.functions
+    wrong = [-1.0, *np.ones(len(functions.coefficients) - 1)]
+    functions = replace(
+        functions,
+        coefficients=tuple(sign * own for sign, own in zip(wrong, functions.coefficients, strict=True)),
+        predictions=np.array(wrong)[:, None] * functions.predictions,
+    )
+    probability = np.zeros(S.values.size)
+    probability[true] = 1.0
+    (process,) = found.member.models
+    evenly = replace(process, chains=functions.mixed(functions.even_shares))
+    (agreeing,) = replace(found, functions=functions).agreeing(probability, np.ones(200)).member.models
+    labels = found.view.scale.apply(y)
+    even, agreed = (np.mean((model.predict(found.view.task.X) - labels) ** 2) for model in (evenly, agreeing))
+    assert agreed < 0.5 * even
 
 
 @pytest.mark.slow

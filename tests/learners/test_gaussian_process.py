@@ -265,12 +265,37 @@ def test_rows_that_no_chain_has_seen_are_held_out_as_well():
     X, y, S, _ = made_up(240)
     task = Task(X, S, posterior())
     learner = GaussianProcess(chains=2, rounds=24, most_rows=120)
-    model, draws = learner.fit_folds(task, make_folds(task, 3))
+    model, draws, functions = learner.fit_folds(task, make_folds(task, 3))
     assert [len(own.prediction) for own in draws] == [240] * 3
     for own in draws:
         check_weights(own.weights, S)
         assert np.corrcoef(own.prediction, y)[0, 1] > 0.8
     assert len(model.chains) == 2
+    # Two chains, and three functions without a fold.
+    assert functions.predictions.shape == (5, 120)
+    assert_allclose(np.bincount(functions.of_chain, functions.even_shares), [0.5, 0.5])
+    truth = y[functions.rows]
+    assert all(np.corrcoef(prediction, truth)[0, 1] > 0.8 for prediction in functions.predictions)
+
+
+def test_functions_are_mixed_by_their_shares():
+    X, _, S, _ = made_up(80)
+    task = Task(X, S, posterior())
+    model, _, functions = GaussianProcess(chains=2, rounds=9).fit_folds(task, make_folds(task, 3))
+    rows = model.encoding.apply(X)
+    each = [
+        functions.chains[chain].predict_several(rows, coefficients)
+        for chain, coefficients in zip(functions.of_chain, functions.coefficients, strict=True)
+    ]
+    shares = np.arange(1.0, len(each) + 1.0)
+    shares /= shares.sum()
+    for used in (shares, functions.even_shares):
+        mixed = functions.mixed(used)
+        assert_allclose(np.mean([chain.predict(rows) for chain in mixed], axis=0), used @ each, atol=1e-10)
+    assert_allclose(model.predict(X), model.target.undo(functions.even_shares @ each))
+    # A chain of which no function has a share takes no time to predict.
+    (only,) = functions.mixed(np.where(functions.of_chain == 1, functions.even_shares, 0.0))
+    assert only.kernel is functions.chains[1].kernel
 
 
 def test_plain_labels_are_gaussian_process_regression():

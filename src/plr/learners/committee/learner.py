@@ -199,6 +199,8 @@ class Committee(Learner):
             progress.record(name, evidence, 0.0, seconds)
         kept = [found for found, share in zip(candidates, shares, strict=True) if share > 0]
         shares = shares[shares > 0]
+        probability = mix_probabilities(kept, shares)
+        kept = [found.agreeing(probability, search.weight) for found in kept]
         members = tuple(found.member for found in kept)
         held_out = np.asarray(sum(share * found.held_out for share, found in zip(shares, kept, strict=True)))
         prepared, leader = task.preprocess(), kept[int(shares.argmax())]
@@ -221,7 +223,7 @@ class Committee(Learner):
             parts / parts.sum() if parts.sum() > 0 else None,
             held_out,
             held_out if drawn and has_folds else None,
-            mix_probabilities(kept, shares) if drawn and has_folds else None,
+            probability if drawn and has_folds else None,
         )
 
     def for_folds(self, task: Task) -> Learner:

@@ -21,6 +21,7 @@ from plr._fields import require
 from plr.candidates import CandidateSets
 from plr.contracts import Task
 from plr.learners.density import FittedDensity
+from plr.learners.gaussian_process import Functions, without_rows
 from plr.preprocessing import Preprocessing
 from plr.preprocessing.label_scale import LabelScale, Power
 from plr.weighting.rule import Rule, row_sums
@@ -45,6 +46,8 @@ _FAR_BEHIND = 0.35
 _ROWS_OF_PRIOR = 5.0
 # A smaller share is not worth the time that a member takes to predict.
 _LEAST_SHARE = 0.03
+# How many rows the agreement of a Gaussian process's functions with held-out predictions counts as.
+_ROWS_OF_AGREEMENT = 30.0
 _TINY = 1e-300
 
 
@@ -178,6 +181,8 @@ class Candidate:
     weights : tuple of ndarray
         What it makes of the candidates: without each fold, and in the end with all rows.
     seconds : float
+    functions : Functions or None
+        Those that a Gaussian process is the mean of.
     """
 
     member: Member
@@ -187,6 +192,7 @@ class Candidate:
     missing: float
     weights: tuple[Floats, ...]
     seconds: float
+    functions: Functions | None = None
 
     @cached_property
     def likelihoods(self) -> Floats:
@@ -196,6 +202,30 @@ class Candidate:
     def evidence(self, weight: Floats) -> float:
         """Return the mean log likelihood of rows."""
         return float(np.average(self.likelihoods, weights=weight))
+
+    def agreeing(self, probability: Floats, weight: Floats) -> Candidate:
+        """Return the candidate, its functions weighed by how well they agree with what held-out predictions say.
+
+        A chain that sees all rows may settle on a function that is wrong for some of them, and what it makes of these
+        rows does not show it. ``probability`` is how probable each candidate is by predictions that have not seen its
+        row: where these are sure, a wrong function is far off; where they are not, all count nearly the same.
+        """
+        functions, S = self.functions, self.view.task.S
+        if functions is None or len(functions.coefficients) == 1:
+            return self
+        if len(functions.rows) < len(S):
+            probability = probability[np.isin(S.row_index, functions.rows)]
+            S, weight = S[functions.rows], weight[functions.rows]
+        noise = max(self.member.noise, _LEAST_VARIANCE)
+        agreement = np.empty(len(functions.coefficients))
+        for number, prediction in enumerate(functions.predictions):
+            distance = np.clip((S.values - prediction[S.row_index]) / noise, -_FARTHEST, _FARTHEST)
+            met = row_sums(probability * np.exp(-0.5 * distance * distance), S)
+            agreement[number] = np.average(np.log(met + _OUT_OF_REACH), weights=weight)
+        shares = functions.even_shares * np.exp(_ROWS_OF_AGREEMENT * (agreement - agreement.max()))
+        (process,) = self.member.models
+        chains = tuple(map(without_rows, functions.mixed(shares / shares.sum())))
+        return replace(self, member=replace(self.member, models=(replace(process, chains=chains),)))
 
 
 def judge(

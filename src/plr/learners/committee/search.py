@@ -21,7 +21,7 @@ from plr.folds import Folds, average_folds, out_of_fold, take_rows
 from plr.learners.committee.members import Candidate, View, judge, learn_noise, log_likelihood, make_view, stack
 from plr.learners.committee.relevance import moments_of, relevant_columns, screen_columns
 from plr.learners.density import FittedDensity, point_of
-from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess
+from plr.learners.gaussian_process import FittedGaussianProcess, GaussianProcess, without_rows
 from plr.learners.mlp import MLP
 from plr.learners.refit.fits import trusted
 from plr.learners.refit.learner import FittedRefit, Refit
@@ -214,10 +214,10 @@ class Search:
             self._add_process("Gaussian process", view, begun, size, piece, coarse=True)
         processes = self.candidates[-len(self.views) :]
         if self.ranked:
-            plainer = replace(max(processes, key=self._evidence).view, ranks=False)
+            plainer = replace(self._best(processes).view, ranks=False)
             processes.append(self._add_process(_WITHOUT_RANKS, plainer, begun, size, pieces[-2], coarse=True))
         self.explored = processes
-        view = max(processes, key=self._evidence).view
+        view = self._best(processes).view
         if view.scale.power is not None and density is not None:
             began = time.monotonic()
             found = estimate(replace(view.task, start=None, progress=SILENT), self.cv, density.models)
@@ -264,7 +264,7 @@ class Search:
 
         Where candidates tell little, which of two looks better is chance, and their mean is better than either.
         """
-        best, first = self._best().view, max(self.explored, key=self._evidence)
+        best, first = self._best().view, self._best(self.explored)
         others = [found for found in self.explored if (found.view.scale, found.view.ranks) != (best.scale, best.ranks)]
         if not others:
             return
@@ -320,8 +320,19 @@ class Search:
 
         return Beginning(whole, tuple(self._parallel(begin, range(len(self.folds)))))
 
-    def _best(self) -> Candidate:
-        return max(self.candidates, key=self._evidence)
+    def _best(self, among: Sequence[Candidate] = ()) -> Candidate:
+        """Return the best by evidence; of another scale of labels only where it is ahead of the best on their own.
+
+        Where candidates tell little, a scale that looks best by chance may make predictions worse than their mean.
+        """
+        among = among or self.candidates
+        best = max(among, key=self._evidence)
+        plain = [found for found in among if found.view.scale is self.views[0].scale]
+        if not plain or best in plain:
+            return best
+        other = max(plain, key=self._evidence)
+        mean, error = _mean_and_error((best.likelihoods - other.likelihoods)[self.rows], self.weight[self.rows])
+        return best if mean > error else other
 
     def _ended(self) -> Beginning:
         return Beginning.of(self.candidates, self.weight)
@@ -357,12 +368,13 @@ class Search:
         task = replace(view.task, start=beginning.whole, seed=self._seed(), progress=progress)
         starts = () if beginning.whole is None else beginning.of_folds
         with progress:
-            process, draws = learner.fit_folds(task, self.folds, starts)
+            process, draws, functions = learner.fit_folds(task, self.folds, starts)
         tests = [found.prediction[test] for found, (_, test) in zip(draws, self.folds, strict=True)]
         prediction = average_folds(self.folds, tests, len(self.task.S))
         weights = (*(found.weights for found in draws), process.weights)
         seconds = time.monotonic() - began
-        return self._add(judge(_named(name, view), [_without_rows(process)], view, prediction, weights, seconds))
+        found = judge(_named(name, view), [_without_rows(process)], view, prediction, weights, seconds)
+        return self._add(replace(found, functions=functions))
 
     def _add_networks(self, name: str, view: View, beginning: Beginning, progress: Progress) -> None:
         """Train a network without each fold, from the weights made without it; they predict new rows together."""
@@ -515,9 +527,8 @@ def _mean_and_error(numbers: Floats, weight: Floats) -> tuple[float, float]:
 
 def _without_rows(process: FittedGaussianProcess) -> FittedGaussianProcess:
     """Return what predicts, without what is known of each training row."""
-    nothing = np.empty(0)
-    chains = tuple(replace(chain, weights=nothing, out_of_fold=nothing) for chain in process.chains)
-    return replace(process, chains=chains, weights=nothing, out_of_fold=None)
+    chains = tuple(map(without_rows, process.chains))
+    return replace(process, chains=chains, weights=np.empty(0), out_of_fold=None)
 
 
 def _on_scale(found: Estimate, view: View) -> Estimate:

@@ -25,7 +25,7 @@ from plr.progress import timed
 from plr.threads import one_blas_thread
 from plr.weighting.rule import row_sums, thread_count
 
-__all__ = ["FittedGaussianProcess", "GaussianProcess"]
+__all__ = ["FittedGaussianProcess", "Functions", "GaussianProcess", "without_rows"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -35,6 +35,8 @@ Mask = NDArray[np.bool_]
 _MANY = 2000
 # A chain counts if it agrees with the start so well, compared with the chain that agrees best.
 _AGREEMENT = 0.75
+# A chain with a smaller share of the largest share is not worth the time that it takes to predict.
+_LEAST_SHARE = 0.02
 # Keeps logarithms and the noise of rows with hardly any weight finite.
 _NOTHING = 1e-12
 # Scaled features beyond this would overflow in distances.
@@ -102,6 +104,65 @@ class FoldDraws:
     prediction: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """The functions that chains found with all rows and without folds, and what they say of the rows that chains saw.
+
+    Attributes
+    ----------
+    chains : tuple of Chain
+        Those that a function is of.
+    of_chain : ndarray, one entry per function
+        The number of its chain among these.
+    rows : ndarray
+        The rows that the chains saw.
+    coefficients : tuple of ndarray
+    predictions : ndarray of shape (functions, rows)
+        Where a function was made of all rows, it is what the other ones say of each.
+    """
+
+    chains: tuple[Chain, ...]
+    of_chain: Rows
+    rows: Rows
+    coefficients: tuple[Floats, ...]
+    predictions: Floats
+
+    @classmethod
+    def of(
+        cls, chains: Sequence[Chain], kept: Sequence[int], parts: Sequence[_Part], rows: Rows, target: Affine
+    ) -> Functions:
+        """Collect the functions of the chains that are kept and of the parts."""
+        numbers = sorted({*kept, *(part.chain for part in parts)})
+        found = [(chain, chains[chain].coefficients, chains[chain].out_of_fold) for chain in kept]
+        found += [(part.chain, part.found.coefficients, part.found.prediction) for part in parts]
+        of_chain, coefficients, predictions = zip(*found, strict=True)
+        return cls(
+            tuple(chains[number] for number in numbers),
+            np.searchsorted(numbers, of_chain),
+            rows,
+            coefficients,
+            target.undo(np.array(predictions)),
+        )
+
+    @property
+    def even_shares(self) -> Floats:
+        """Shares by which each chain counts the same."""
+        counts = np.bincount(self.of_chain)
+        return np.asarray(1.0 / (len(counts) * counts[self.of_chain]))
+
+    def mixed(self, shares: Floats) -> tuple[Chain, ...]:
+        """Return chains whose mean predicts what the mixture of functions does, but for those of hardly any share."""
+        by_chain = np.bincount(self.of_chain, shares)
+        kept = np.flatnonzero(by_chain >= _LEAST_SHARE * by_chain.max())
+        whole = by_chain[kept].sum() / len(kept)
+        mixed = []
+        for number in kept:
+            own = np.flatnonzero(self.of_chain == number)
+            coefficients = sum(shares[place] / whole * self.coefficients[place] for place in own)
+            mixed.append(replace(self.chains[number], coefficients=np.asarray(coefficients)))
+        return tuple(mixed)
+
+
 class GaussianProcess(Learner):
     """A Gaussian process, for some hundred to some thousand rows.
 
@@ -165,15 +226,17 @@ class GaussianProcess(Learner):
 
     def fit(self, task: Task) -> FittedGaussianProcess:
         """Run the chains."""
-        return self.fit_folds(task, [])[0]
+        process, *_ = self.fit_folds(task, [])
+        return process
 
     def fit_folds(
         self, task: Task, folds: Folds, fold_starts: Sequence[Floats | None] = ()
-    ) -> tuple[FittedGaussianProcess, list[FoldDraws]]:
+    ) -> tuple[FittedGaussianProcess, list[FoldDraws], Functions]:
         """Run the chains, and in each of them draws without some of the folds; none where no labels are drawn.
 
         Draws without a fold share the chain's kernel and places, so that they cost little more than their sweeps. What
         they find goes into the prediction as well. They begin with the task's start, or each with ``fold_starts``.
+        The functions are those that the prediction is the mean of.
         """
         self.check_weighting(task.rule.weighting)
         if not isinstance(task.rule.loss, Squared):
@@ -221,10 +284,11 @@ class GaussianProcess(Learner):
             task.progress.record(f"chain {number + 1}", evidence_found, share, seconds[number])
         whole = [found[number] for number in kept]
         target = prepared.robust[0]
+        functions = Functions.of(found, kept, parts, chosen, target)
         evidence = np.mean([chain.evidence for chain in whole], axis=0)
         scales = np.mean([chain.noise_scales for chain in whole], axis=0) * float(target.scale)
         model = FittedGaussianProcess(
-            _functions(found, kept, parts),
+            functions.mixed(functions.even_shares),
             encoding,
             target,
             np.mean([chain.weights for chain in whole], axis=0),
@@ -239,7 +303,7 @@ class GaussianProcess(Learner):
             draws.append(FoldDraws(np.mean([part.weights for part in own_parts], axis=0), target.undo(prediction)))
         if seen is not task:
             model, draws = _add_other_rows(model, draws, task, chosen, kept, parts)
-        return (model if task.groups is None else replace(model, out_of_fold=None)), draws
+        return (model if task.groups is None else replace(model, out_of_fold=None)), draws, functions
 
     def _plan(self, rows: int) -> tuple[int, ChainSettings]:
         many = rows > _MANY
@@ -317,18 +381,15 @@ def _agreeing(
     return np.flatnonzero(of_chains >= least).tolist(), kept
 
 
+def without_rows(chain: Chain) -> Chain:
+    """Return what predicts, without what is known of each training row."""
+    return replace(chain, weights=np.empty(0), out_of_fold=np.empty(0))
+
+
 def _by_blocks(predict: Callable[[Floats], Floats], rows: Floats) -> Floats:
     """Return what a function of scaled features says of many rows; their covariances take memory."""
     blocks = range(0, max(len(rows), 1), _BLOCK)
     return np.concatenate([predict(np.clip(rows[first : first + _BLOCK], -_FARTHEST, _FARTHEST)) for first in blocks])
-
-
-def _functions(chains: Sequence[Chain], kept: Sequence[int], parts: Sequence[_Part]) -> tuple[Chain, ...]:
-    """Return the functions that predict: of each chain the mean of what it found, with all rows and without folds."""
-    found: dict[int, list[Floats]] = {number: [chains[number].coefficients] for number in kept}
-    for part in parts:
-        found.setdefault(part.chain, []).append(part.found.coefficients)
-    return tuple(replace(chains[number], coefficients=np.mean(found[number], axis=0)) for number in sorted(found))
 
 
 def _add_other_rows(
