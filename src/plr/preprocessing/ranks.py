@@ -36,11 +36,12 @@ class NormalScores:
 
     Examples
     --------
-    >>> column = np.array([[1.0], [2.0], [100.0]])
-    >>> NormalScores.of(column).append(column).round(3)
-    array([[  1.   ,  -1.225],
-           [  2.   ,   0.   ],
-           [100.   ,   1.225]])
+    >>> column = np.array([[1.0], [2.0], [3.0], [100.0]])
+    >>> NormalScores.of(column).append(column).round(2)
+    array([[  1.  ,  -1.36],
+           [  2.  ,  -0.38],
+           [  3.  ,   0.38],
+           [100.  ,   1.36]])
     """
 
     columns: tuple[int, ...]

@@ -5,17 +5,19 @@ In order:
 1. The density start estimates the density of labels given the features, out of fold. It is the first member.
 2. A coarse Gaussian process is fitted on the scale of the labels, and on up to two powers or logarithms of them where
    their distribution suggests it, once more without the ranks of columns, which it otherwise sees beside their own
-   scale. It draws which candidate of each row is true, from what the labels drawn for all other rows predict for it;
-   kernel and noise are learned between sweeps. With many columns it is also fitted to those
-   that a row's candidates depend on, alone or in pairs. What it begins with knows nothing of the fold that it is judged
-   on: for few rows the start is made again without each fold.
+   scale. Another scale is gone on with only where it is ahead by more than chance. The process draws which candidate of
+   each row is true, from what the labels drawn for all other rows predict for it; kernel and noise are learned between
+   sweeps. With many columns it is also fitted to those that a row's candidates depend on, alone or in pairs. What it
+   begins with knows nothing of the fold that it is judged on: for few rows the start is made again without each fold.
 3. Networks and boosted trees begin where the start does. One that is clearly behind on the first folds goes no further.
 4. The Gaussian process is fitted in full where the likeliest mixture of all members so far has ended, by the columns
    that the best function depends on and those that what it leaves depends on; once more on another scale or without
    ranks, where the evidence for these is as good; then networks and trees.
 5. Each member predicts the rows of each fold by what was fitted without it, and from first weights that were made
    without it. How likely these rows' candidate sets are around the predictions gives the members' shares
-   (`choose_shares`), and the committee's held-out predictions are what intervals are calibrated on.
+   (`choose_shares`), and the committee's held-out predictions are what intervals are calibrated on. Within a Gaussian
+   process each chain's function counts by how well it agrees with these (`Candidate.agreeing`): one that has seen all
+   rows may be wrong for some of them and show it nowhere else.
 
 Where labels are not drawn (plain labels, other weightings) the members are the Gaussian process on each scale and
 boosted trees, judged out of fold. Below 50 rows there are neither trees nor networks: from 5 to 60 rows, on splits 80
