@@ -339,6 +339,7 @@ def learn_calibration(
             problem.false,
             task.seed,
             missing,
+            task.n_jobs,
         )
         if found is not None:
             widths, unit, density = found

@@ -14,24 +14,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.parallel import Parallel, delayed
 
 from plr._fields import require
 from plr.candidates import CandidateSets
-from plr.folds import Folds
+from plr.folds import Folds, average_folds
 from plr.preprocessing.scaling import Affine
 from plr.priors.learned import RowFeatures
 from plr.residuals import ResidualDensity, fit_residuals
 from plr.threads import LIGHTGBM
-from plr.weighting.rule import row_sums
+from plr.weighting.rule import row_sums, thread_count
 
 __all__ = ["RowWidths", "fit_widths"]
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 Fit = tuple[ResidualDensity, Floats]
 
 _TREES = {
     "objective": "regression",
     "num_leaves": 8,
+    "max_bin": 63,
     "learning_rate": 0.05,
     "min_data_in_leaf": 20,
     "lambda_l2": 1.0,
@@ -111,6 +114,7 @@ def fit_widths(
     false: Callable[[Floats], Floats],
     seed: int,
     missing: float = 0.0,
+    n_jobs: int | None = 1,
 ) -> tuple[RowWidths, Floats, Fit] | None:
     """Learn how wide intervals are by row; None where rows do not clearly differ.
 
@@ -133,6 +137,8 @@ def fit_widths(
     seed : int
     missing : float
         The share of rows whose truth is missing.
+    n_jobs : int or None
+        Threads that trees grow in, each without some fold; what they are does not depend on it.
 
     Returns
     -------
@@ -157,7 +163,7 @@ def fit_widths(
         mean = float(np.average(expected, weights=weight * there))
         if not (np.isfinite(mean) and mean > 0):
             return None
-        out, trees = _grow(entries, expected, weight * there, folds, {**_TREES, "seed": seed})
+        out, trees = _grow(entries, expected, weight * there, folds, seed, n_jobs)
         least = _LEAST * mean
         level = float(np.average(np.log(np.maximum(out, least)), weights=weight))
         found = []
@@ -239,22 +245,25 @@ def _relative(found: Floats, least: float, level: float, power: float) -> Floats
 
 
 def _grow(
-    entries: Floats, expected: Floats, counts: Floats, folds: Folds, settings: dict[str, Any]
+    entries: Floats, expected: Floats, counts: Floats, folds: Folds, seed: int, n_jobs: int | None
 ) -> tuple[Floats, Any]:
     """Return what trees that have not seen a row's fold predict for it, and trees that have seen all rows."""
     import lightgbm
 
-    def grown(rows: NDArray[np.int64]) -> Any:
-        rows = rows[counts[rows] > 0]
-        data = lightgbm.Dataset(entries[rows], expected[rows], weight=counts[rows], params=settings)
-        return lightgbm.train(settings, data, _COUNT)
+    settings = {**_TREES, "seed": seed}
 
-    out, times = np.zeros(len(expected)), np.zeros(len(expected))
+    def grow(rows: Rows) -> Any:
+        rows = rows[counts[rows] > 0]
+        with LIGHTGBM.work(1):
+            data = lightgbm.Dataset(entries[rows], expected[rows], weight=counts[rows], params=settings)
+            grown = lightgbm.train(settings, data, _COUNT)
+            # Without the rows it grew on.
+            return lightgbm.Booster(model_str=grown.model_to_string())
+
+    rows = [*(train for train, _ in folds), np.arange(len(expected))]
+    *of_folds, trees = Parallel(n_jobs=thread_count(n_jobs), prefer="threads")(delayed(grow)(each) for each in rows)
     with LIGHTGBM.work(1):
-        for train, test in folds:
-            out[test] += grown(train).predict(entries[test], num_threads=1)
-            times[test] += 1
-        trees = grown(np.arange(len(expected)))
-        # Without the rows it grew on.
-        trees = lightgbm.Booster(model_str=trees.model_to_string())
-    return out / times, trees
+        tests = [
+            each.predict(entries[test], num_threads=1) for each, (_, test) in zip(of_folds, folds, strict=True)
+        ]
+    return average_folds(folds, tests, len(expected)), trees

@@ -208,7 +208,11 @@ class Committee(Learner):
         prepared, leader = task.preprocess(), kept[int(shares.argmax())]
         # In a unit in which predictions can be squared.
         unit = float(search.views[0].scale.target.scale)
-        parts = column_parts(lambda rows: _mix(members, shares, rows) / unit, prepared.features[search.rows], task.seed)
+        rows = prepared.features[search.rows]
+        taken = [np.arange(rows.shape[1]) if member.columns is None else member.columns for member in members]
+        parts = column_parts(
+            lambda rows: _mix(members, shares, rows) / unit, rows, task.seed, np.unique(np.concatenate(taken))
+        )
         parts = prepared.encoding.sum_by_column(parts)
         report = leader.member.models[0].report
         if report.noise_scale.size:

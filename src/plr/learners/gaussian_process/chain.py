@@ -100,10 +100,7 @@ class Kernel:
             factor = cholesky(total)
             solved = linalg.cho_solve((factor, True), Y, check_finite=False)
             value = 0.5 * np.vdot(Y, solved) / draws + np.log(np.diag(factor)).sum()
-            inverse, _ = linalg.lapack.dpotri(factor, lower=1)
-            # Above its diagonal are the zeros of the factor.
-            inverse += np.tril(inverse, -1).T
-            pull = inverse - solved @ solved.T / draws
+            pull = _inverse(factor) - solved @ solved.T / draws
             gradient = np.empty_like(parameters)
             # The sum over pairs of pull · slope · (difference of a column)², without an array per column.
             product = pull * slope
@@ -153,6 +150,14 @@ def cholesky(matrix: Floats) -> Floats:
         f"A covariance of the Gaussian process, of {len(matrix)} rows, is not positive definite, even with "
         f"{_MORE_JITTER[-1]:g} of its mean variance added as noise; look for extreme entries in X and in sample_weight."
     )
+
+
+def _inverse(factor: Floats) -> Floats:
+    """Return the inverse of the matrix that a lower Cholesky factor is of."""
+    inverse: Floats = linalg.lapack.dpotri(factor, lower=1)[0]
+    # Above its diagonal are the zeros of the factor.
+    inverse += np.tril(inverse, -1).T
+    return inverse
 
 
 def _distances(A: Floats, B: Floats, logarithms: Floats) -> Floats:
@@ -331,12 +336,12 @@ class _Systems:
     def system(self, number: int) -> _System:
         """Return a system; rows that are not in it have no gain and no leverage."""
         rows, features, weight, factor = self._solved(number)
-        solved = linalg.cho_solve((factor, True), features.T, check_finite=False).T
-        if number == 0:
-            gain = np.ascontiguousarray(solved * weight)
-        else:
-            gain = np.zeros_like(self.features)
-            gain[rows] = solved * weight
+        # With the inverse of a small matrix, what takes long is one product: half the time of solving for each row.
+        gain = features @ _inverse(factor).astype(self.dtype, copy=False)
+        gain *= weight
+        if number:
+            of_rows, gain = gain, np.zeros_like(self.features)
+            gain[rows] = of_rows
         leverage = np.minimum(np.einsum("ij,ij->i", self.features, gain).astype(np.float64), _HIGHEST_LEVERAGE)
         return _System(self.root, self.features, gain, leverage)
 
@@ -346,7 +351,7 @@ class _Systems:
         found: Floats = linalg.cho_solve((factor, True), features.T @ (weight[:, 0] * labels[rows]))
         return found
 
-    def _solved(self, number: int) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _solved(self, number: int) -> tuple[Any, NDArray[Any], NDArray[Any], Floats]:
         """Return the rows of a system, their features and weights, and the factor of its precision."""
         rows: Any = slice(None)
         precision = self._precision.copy()
@@ -357,12 +362,13 @@ class _Systems:
             precision -= self._products(np.flatnonzero(~seen))
         precision[np.diag_indices(len(precision))] += self.kernel.noise
         features, weight = self.features[rows], self._weight[rows, None]
-        return rows, features, weight, cholesky(precision).astype(self.dtype, copy=False)
+        return rows, features, weight, cholesky(precision)
 
     def _products(self, rows: Any) -> Floats:
         """Return the sum over rows of the products of their features."""
-        features, weight = self.features[rows], self._weight[rows, None]
-        return np.asarray((features * weight).T @ features, dtype=np.float64)
+        # A product of an array with itself takes half the time of one with another.
+        weighted = self.features[rows] * np.sqrt(self._weight[rows, None])
+        return np.asarray(weighted.T @ weighted, dtype=np.float64)
 
 
 def run_chain(
