@@ -263,7 +263,5 @@ def _grow(
     rows = [*(train for train, _ in folds), np.arange(len(expected))]
     *of_folds, trees = Parallel(n_jobs=thread_count(n_jobs), prefer="threads")(delayed(grow)(each) for each in rows)
     with LIGHTGBM.work(1):
-        tests = [
-            each.predict(entries[test], num_threads=1) for each, (_, test) in zip(of_folds, folds, strict=True)
-        ]
+        tests = [each.predict(entries[test], num_threads=1) for each, (_, test) in zip(of_folds, folds, strict=True)]
     return average_folds(folds, tests, len(expected)), trees

@@ -29,7 +29,7 @@ from plr.learners.gaussian_process.chain import (
     cholesky,
     run_chain,
 )
-from plr.learners.gaussian_process.learner import _agreeing, _deal
+from plr.learners.gaussian_process.learner import _agreeing, _deal, _likely
 from plr.losses import Absolute, Squared
 from plr.weighting import WEIGHTINGS, Posterior, Rule, get_weighting
 
@@ -243,12 +243,12 @@ def test_rows_out_of_a_fold_have_no_say_in_it_but_for_the_kernel(monkeypatch):
     seen = np.arange(60) >= 20
     values = S.values.copy()
     values[: S.offsets[20]] += np.random.default_rng(1).normal(size=S.offsets[20])
-    plan = ChainSettings(rounds=3, sweeps=4, steps=1, kernel_rows=30, features=20, last_features=30)
+    plan = ChainSettings(rounds=3, most_rounds=3, sweeps=4, steps=1, kernel_rows=30, features=20, last_features=30)
     found = []
     for sets in (S, CandidateSets(values, S.offsets)):
         problem = ChainTask(X, sets, np.ones(60), np.ones(sets.values.size), np.zeros(60), None, (seen,))
         found.append(run_chain(problem, plan, posterior(), 0))
-    (whole, (part,)), (other, (again,)) = found
+    (whole, (part,), _), (other, (again,), _) = found
     assert_array_equal(part.coefficients, again.coefficients)
     assert_array_equal(part.prediction, again.prediction)
     assert_array_equal(part.weights[S.offsets[20] :], again.weights[S.offsets[20] :])
@@ -279,7 +279,8 @@ def test_rows_that_no_chain_has_seen_are_held_out_as_well():
 
 
 def test_functions_are_mixed_by_their_shares():
-    X, _, S, _ = made_up(80)
+    # So easy that neither chain is ahead of the other.
+    X, _, S, _ = made_up(150, false_labels=1)
     task = Task(X, S, posterior())
     model, _, functions = GaussianProcess(chains=2, rounds=9).fit_folds(task, make_folds(task, 3))
     rows = model.encoding.apply(X)
@@ -493,7 +494,7 @@ def test_rows_with_one_candidate_keep_their_label():
     single = sets.sizes == 1
     odds = np.full(sets.values.size, 1.0)
     problem = ChainTask(X, sets, np.ones(300), odds, np.where(single, 0.0, 0.01), np.asarray(start))
-    plan = ChainSettings(rounds=2, sweeps=4, steps=2, kernel_rows=50, features=60, last_features=80)
+    plan = ChainSettings(rounds=2, most_rounds=2, sweeps=4, steps=2, kernel_rows=50, features=60, last_features=80)
     sampler = _Sampler(problem, plan, X[:80], np.random.default_rng(0))
     sampler.run(Kernel.prior(2))
     assert_array_equal(sampler.parts[0].labels[single], y[:250])
@@ -592,6 +593,46 @@ def test_chains_far_from_the_start_are_left_out(start, kept):
     assert _agreeing(chains, [], problem, [])[0] == list(kept)
 
 
+def test_chains_that_have_found_far_less_than_the_best_are_left_out():
+    random = np.random.default_rng(0)
+    best = random.normal(size=100)
+    noisy = best - 0.2 + np.resize([-2.0, 2.0], 100)
+    given = [best, best - 0.1, best - 0.3, noisy]
+    # The second is behind by little, the last perhaps by chance.
+    assert _likely([0, 1, 2, 3], given, np.ones(100)) == [0, 1, 3]
+    assert _likely([1, 2], given, np.ones(100)) == [1]
+
+
+def wave(rows=250, noise=0.05, seed=0):
+    """Return rows of one feature around a wave, each label among six false ones."""
+    random = np.random.default_rng(seed)
+    X = random.uniform(-1, 1, size=(rows, 1))
+    y = np.sin(4 * X[:, 0]) + noise * random.normal(size=rows)
+    return X, y, make_candidates(y, 6, set_size="fixed", random_state=seed + 1)
+
+
+def test_a_chain_goes_on_until_the_function_takes_shape():
+    X, y, S = wave()
+    short, long = (fit(X, S, GaussianProcess(chains=1, rounds=6, most_rounds=most)) for most in (6, 60))
+    errors = [np.mean((model.predict(X) - y) ** 2) / np.var(y) for model in (short, long)]
+    assert errors[1] < 0.2 * errors[0]
+    assert errors[1] < 0.02
+    assert 6 < long.report.rounds <= 60
+
+
+def test_a_chain_in_which_nothing_takes_shape_is_what_its_first_rounds_say():
+    X, _, S = wave(noise=3.0)
+    short, long = (fit(X, S, GaussianProcess(chains=1, rounds=6, most_rounds=most)) for most in (6, 24))
+    assert long.report.rounds == 6
+    assert_array_equal(short.predict(X), long.predict(X))
+
+
+def test_more_rounds_than_the_most_are_an_error():
+    X, _, S = wave(60)
+    with pytest.raises(ParameterError, match="most_rounds"):
+        fit(X, S, GaussianProcess(rounds=10, most_rounds=5))
+
+
 def test_a_start_that_all_chains_contradict_is_got_over():
     X, y, S, true = made_up(120, false_labels=1)
     start = np.full(S.values.size, 0.6)
@@ -653,7 +694,9 @@ def test_hard_problems(name):
 @pytest.mark.parametrize("unit", [1e-290, 1e280])
 def test_units_of_labels_do_not_matter(unit):
     X, _, S, _ = made_up(80)
-    plain, scaled = (fit(X, CandidateSets(factor * S.values, S.offsets)) for factor in (1.0, unit))
+    # What is rounded otherwise grows with the rounds.
+    learner = GaussianProcess(chains=2, rounds=6, most_rounds=6)
+    plain, scaled = (fit(X, CandidateSets(factor * S.values, S.offsets), learner) for factor in (1.0, unit))
     assert_allclose(scaled.weights, plain.weights, atol=1e-6)
     assert_allclose(scaled.predict(X) / unit, plain.predict(X), atol=1e-6)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,8 +180,9 @@ def _matern(A: Floats, B: Floats, logarithms: Floats) -> tuple[Floats, Floats]:
     return distance, 3.0 * decay
 
 
-Found = tuple[Kernel, Floats, Floats, list[float], list[float]]
-"""A kernel; labels and weights of the candidates, from all rows and from each fold's; noise variances and evidence."""
+Found = tuple[Kernel, Floats, Floats, list[float], list[float], Floats]
+"""A kernel; labels and weights of the candidates, from all rows and from each fold's; noise variances and evidence by
+round; evidence by row."""
 
 # A row's own say in its prediction; at one, nothing would be left to predict it from.
 _HIGHEST_LEVERAGE = 0.999
@@ -191,6 +192,11 @@ _DRAWS = 10
 _SHARPENING = 2.0
 # At least so many rows count as those that the start is most confident of.
 _FEWEST_CONFIDENT = 200
+# Rounds of a stretch, and changes of the noise variance's logarithm and of the evidence that count as none.
+_STRETCH, _FALL, _GROWTH = 8, 0.08, 0.005
+# By how much more likely rows are around a function that has taken shape; and where this share of the labels is
+# certain, it has.
+_LEAP, _CERTAIN = 0.2, 0.7
 # Added to the diagonal of the covariance between places, in shares of its mean.
 _JITTER = 1e-6
 
@@ -219,10 +225,12 @@ class ChainSettings:
     """How long a chain is and how much of the data it looks at.
 
     ``rounds`` of learning the kernel from ``kernel_rows`` random rows by ``steps`` steps, each followed by ``sweeps``
-    over all rows. The function has ``features`` features on the way, and ``last_features`` in the end.
+    over all rows; up to ``most_rounds`` while the function may take shape. It has ``features`` features on the way, and
+    ``last_features`` in the end.
     """
 
     rounds: int
+    most_rounds: int
     sweeps: int
     steps: int
     kernel_rows: int
@@ -373,8 +381,8 @@ class _Systems:
 
 def run_chain(
     problem: ChainTask, plan: ChainSettings, rule: Rule, seed: int, progress: Progress = SILENT
-) -> tuple[Chain, tuple[ChainFold, ...]]:
-    """Run one chain.
+) -> tuple[Chain, tuple[ChainFold, ...], Floats]:
+    """Run one chain; the last of what is returned is the log likelihood of each row given the labels of all others.
 
     Where no candidate is in doubt the kernel is learned from the labels once. Under weightings other than the
     posterior, labels are not drawn: they are the candidates' means under the rule's weights around predictions from the
@@ -388,11 +396,11 @@ def run_chain(
         chosen = np.sort(random.permutation(rows)[: 2 * plan.kernel_rows])
         labels, weights = problem.S.values[None], np.ones((1, rows))
         kernel = kernel.learned(problem.X[chosen], labels[0, chosen, None], problem.weight[chosen], 10 * plan.steps)
-        noise, evidence = [kernel.noise], [0.0]
+        noise, evidence, by_row = [kernel.noise], [0.0], np.zeros(rows)
     elif rule.learns_scale:
-        kernel, labels, weights, noise, evidence = _Sampler(problem, plan, places, random).run(kernel, progress)
+        kernel, labels, weights, noise, evidence, by_row = _Sampler(problem, plan, places, random).run(kernel, progress)
     else:
-        kernel, labels, weights, noise, evidence = _fit_rule(problem, plan, places, rule, kernel, random)
+        kernel, labels, weights, noise, evidence, by_row = _fit_rule(problem, plan, places, rule, kernel, random)
     systems = _Systems(kernel, places, problem)
     system = systems.system(0)
     chain = Chain(
@@ -409,7 +417,7 @@ def run_chain(
     for number in range(1, len(labels)):
         coefficients = systems.coefficients(number, labels[number])
         folds.append(ChainFold(coefficients, weights[number], systems.features @ coefficients))
-    return chain, tuple(folds)
+    return chain, tuple(folds), by_row
 
 
 def _fit_rule(
@@ -428,14 +436,14 @@ def _fit_rule(
         weights = found.weights
         noise.append(kernel.noise)
         evidence.append(-float(found.loss.mean()))
-    return kernel, row_sums(weights * S.values, S)[None], weights[None], noise, evidence
+    return kernel, row_sums(weights * S.values, S)[None], weights[None], noise, evidence, -found.loss
 
 
 class _Labels:
     """Labels as they are drawn from what some of the rows say, or all; they begin with a start's weights."""
 
     def __init__(self, S: CandidateSets, start: Floats | None, seen: Mask | None, random: np.random.Generator) -> None:
-        self.seen = seen
+        self.S, self.seen = S, seen
         first, self.confidence = S.prior_or_uniform, None
         if start is not None:
             first = start**_SHARPENING
@@ -446,7 +454,22 @@ class _Labels:
         self.order = np.arange(len(S))
         self.generator = random.integers(0, 2**63, 1).astype(np.uint64)
         self.densities = np.empty(int(S.sizes.max()))
-        self.shares, self.expected = np.zeros(S.values.size), np.zeros(len(S))
+        self.certainty = 0.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to sum up anew: each candidate's probability, each row's mean label and log likelihood."""
+        self.shares, self.expected = np.zeros(self.S.values.size), np.zeros(len(self.S))
+        self.evidence = np.zeros(len(self.S))
+
+
+def _settled(noise: Sequence[float], evidence: Sequence[float]) -> bool:
+    """Return whether noise no longer falls, nor evidence grows, from one stretch of rounds to the next."""
+    if len(noise) < 2 * _STRETCH:
+        return False
+    before, now = slice(-2 * _STRETCH, -_STRETCH), slice(-_STRETCH, None)
+    fall = np.mean(np.log(noise[before])) - np.mean(np.log(noise[now]))
+    return bool(fall < _FALL and np.mean(evidence[now]) - np.mean(evidence[before]) < _GROWTH)
 
 
 class _Sampler:
@@ -461,44 +484,67 @@ class _Sampler:
     def run(self, kernel: Kernel, progress: Progress = SILENT) -> Found:
         """Learn the kernel and draw the labels in turn; what the last third of the rounds say is averaged.
 
-        The kernel is learned from what is drawn with all rows in sight. It is a few numbers, and what they tell about
-        the candidates of a fold has not shown in errors: those of held-out rows are as large as those of new ones.
+        Where there is little noise, a function takes shape slowly and then all at once, and rows are far likelier from
+        then on. So a chain that has not settled goes on. If no such leap comes, what the first rounds say counts: with
+        more of them, labels come to confirm each other, and errors grow rather than fall.
+
+        The kernel is learned with all rows in sight. It is a few numbers, and what they tell about the candidates of a
+        fold has not shown in errors: those of held-out rows are as large as those of new ones.
         """
-        problem, S, plan = self.problem, self.problem.S, self.plan
-        places = self.places[: plan.features]
-        first_kept = 2 * plan.rounds // 3
-        parameters = np.zeros_like(kernel.parameters)
-        noise, evidence = [], []
-        for done in range(plan.rounds):
-            chosen = np.sort(self.random.permutation(len(S))[: plan.kernel_rows])
-            confidence = self.parts[0].confidence
-            if done == 0 and confidence is not None:
-                # By the rows that the start is most confident of, in part at random: the labels of the others would
-                # pass for noise.
-                worth = confidence * self.random.uniform(0.8, 1.0, len(S))
-                chosen = np.sort(np.argsort(-worth, kind="stable")[: plan.kernel_rows])
-            steps = plan.steps if done else 2 * plan.steps
-            draws = self.parts[0].draws[chosen]
-            kernel = kernel.learned(problem.X[chosen], draws, problem.weight[chosen], steps)
-            systems = _Systems(kernel, places, problem, np.float32)
-            scores = []
-            for part, system in zip(self.parts, systems, strict=True):
-                if done == 0 and part.confidence is not None:
-                    self._impute_uncertain(part, system, kernel, part.confidence)
-                scores.append(self._draw_labels(part, system, kernel, keep=done >= first_kept))
+        plan = self.plan
+        stretch = plan.rounds - 2 * plan.rounds // 3
+        noise: list[float] = []
+        evidence: list[float] = []
+        kernels: list[Kernel] = []
+        found: Found | None = None
+        for done in range(1, plan.most_rounds + 1):
+            if (done - 1 - plan.rounds) % stretch == 0:
+                for part in self.parts:
+                    part.forget()
+            kernel, by_row = self._round(kernel, first=not noise)
+            kernels.append(kernel)
             noise.append(kernel.noise)
-            evidence.append(float(np.average(scores[0], weights=problem.weight)))
-            if done >= first_kept:
-                parameters += kernel.parameters
+            evidence.append(float(np.average(by_row, weights=self.problem.weight)))
             # What comes after the rounds takes as long as one of them.
-            progress(done + 1, plan.rounds + 1)
-        kept = plan.rounds - first_kept
+            progress(done, max(plan.rounds, min(done + stretch, plan.most_rounds)) + 1)
+            if done < plan.rounds or (done - plan.rounds) % stretch:
+                continue
+            if found is None or np.mean(evidence[-stretch:]) - np.mean(found[-2][-stretch:]) > _LEAP:
+                found = self._found(kernels[-stretch:], list(noise), list(evidence), stretch)
+            if self.parts[0].certainty > _CERTAIN or _settled(noise, evidence):
+                break
+        assert found is not None
+        return found
+
+    def _round(self, kernel: Kernel, first: bool) -> tuple[Kernel, Floats]:
+        """Learn the kernel, then draw labels; return it, and each row's log likelihood."""
+        problem, plan = self.problem, self.plan
+        chosen = np.sort(self.random.permutation(len(problem.S))[: plan.kernel_rows])
+        confidence = self.parts[0].confidence
+        if first and confidence is not None:
+            # By the rows that the start is most confident of, in part at random: the labels of the others would pass
+            # for noise.
+            worth = confidence * self.random.uniform(0.8, 1.0, len(problem.S))
+            chosen = np.sort(np.argsort(-worth, kind="stable")[: plan.kernel_rows])
+        steps = 2 * plan.steps if first else plan.steps
+        kernel = kernel.learned(problem.X[chosen], self.parts[0].draws[chosen], problem.weight[chosen], steps)
+        systems = _Systems(kernel, self.places[: plan.features], problem, np.float32)
+        scores = []
+        for part, system in zip(self.parts, systems, strict=True):
+            if first and part.confidence is not None:
+                self._impute_uncertain(part, system, kernel, part.confidence)
+            scores.append(self._draw_labels(part, system, kernel))
+        return kernel, scores[0]
+
+    def _found(self, kernels: Sequence[Kernel], noise: list[float], evidence: list[float], rounds: int) -> Found:
+        S = self.problem.S
         labels, weights = [], []
         for part in self.parts:
             total = row_sums(part.shares, S)[S.row_index]
             weights.append(np.where(total > 0, part.shares / np.where(total > 0, total, 1.0), S.prior_or_uniform))
-            labels.append(part.expected / kept)
-        return Kernel(parameters / kept), np.array(labels), np.array(weights), noise, evidence
+            labels.append(part.expected / rounds)
+        kernel = Kernel(np.mean([each.parameters for each in kernels], axis=0))
+        return kernel, np.array(labels), np.array(weights), noise, evidence, self.parts[0].evidence / rounds
 
     def _impute_uncertain(self, part: _Labels, system: _System, kernel: Kernel, confidence: Floats) -> None:
         """Give rows that the start is least confident of the labels that the others predict, until they are drawn."""
@@ -518,7 +564,7 @@ class _Sampler:
         guessed[given] = part.labels[given]
         part.labels = np.ascontiguousarray(guessed)
 
-    def _draw_labels(self, part: _Labels, system: _System, kernel: Kernel, keep: bool) -> Floats:
+    def _draw_labels(self, part: _Labels, system: _System, kernel: Kernel) -> Floats:
         from plr.learners.gaussian_process._sampling import sweep
 
         problem, S, sweeps = self.problem, self.problem.S, self.plan.sweeps
@@ -550,9 +596,10 @@ class _Sampler:
             )
             part.draws[:, kept_draws == done] = part.labels[:, None]
         kept = sweeps - first_kept
-        if keep:
-            part.shares += shares / kept
-            part.expected += expected / kept
+        part.certainty = float(np.average(np.maximum.reduceat(shares, S.offsets[:-1]), weights=problem.weight)) / kept
+        part.shares += shares / kept
+        part.expected += expected / kept
+        part.evidence += evidence / kept
         return evidence / kept
 
 

@@ -33,8 +33,13 @@ Mask = NDArray[np.bool_]
 
 # Beyond this many rows a chain is shorter.
 _MANY = 2000
+# A chain goes on for up to so many times its rounds, and for so many in all.
+_TIMES_ROUNDS, _MOST_ROUNDS = 4, 80
 # A chain counts if it agrees with the start so well, compared with the chain that agrees best.
 _AGREEMENT = 0.75
+# A chain does not count if its rows are less likely than those of the likeliest chain by so much and so many standard
+# errors.
+_FAR_BEHIND, _ERRORS_BEHIND = 0.15, 2.5
 # A chain with a smaller share of the largest share is not worth the time that it takes to predict.
 _LEAST_SHARE = 0.02
 # Keeps logarithms and the noise of rows with hardly any weight finite.
@@ -132,7 +137,7 @@ class Functions:
         cls, chains: Sequence[Chain], kept: Sequence[int], parts: Sequence[_Part], rows: Rows, target: Affine
     ) -> Functions:
         """Collect the functions of the chains that are kept and of the parts."""
-        numbers = sorted({*kept, *(part.chain for part in parts)})
+        numbers = sorted(kept)
         found = [(chain, chains[chain].coefficients, chains[chain].out_of_fold) for chain in kept]
         found += [(part.chain, part.found.coefficients, part.found.prediction) for part in parts]
         of_chain, coefficients, predictions = zip(*found, strict=True)
@@ -177,7 +182,10 @@ class GaussianProcess(Learner):
     chains : int or "auto", default="auto"
         ``"auto"``: 4, and 2 above 2,000 rows. Where there is a start, chains that end up far from it are left out.
     rounds : int or "auto", default="auto"
-        How often the kernel is learned in each chain. ``"auto"``: 40, and 16 above 2,000 rows.
+        How often the kernel is learned in each chain, at least. ``"auto"``: 40, and 16 above 2,000 rows.
+    most_rounds : int or "auto", default="auto"
+        A chain goes on for up to so many rounds while its noise falls or its rows become likelier. ``"auto"``: four
+        times ``rounds``, but no more than 80; above 2,000 rows just ``rounds``.
     features : int, default=500
         Number of rows whose covariances the function is made of, at most. While labels are drawn it is three
         fifths of that.
@@ -212,6 +220,7 @@ class GaussianProcess(Learner):
         self,
         chains: int | str = "auto",
         rounds: int | str = "auto",
+        most_rounds: int | str = "auto",
         features: int = 500,
         most_rows: int = 10_000,
         outliers: float = 0.01,
@@ -219,6 +228,7 @@ class GaussianProcess(Learner):
     ) -> None:
         self.chains = chains
         self.rounds = rounds
+        self.most_rounds = most_rounds
         self.features = features
         self.most_rows = most_rows
         self.outliers = outliers
@@ -272,21 +282,28 @@ class GaussianProcess(Learner):
             found: list[Chain] = []
             parts: list[_Part] = []
             seconds: list[float] = []
-            for own, (taken, (chain, of_folds)) in zip(left_out, running, strict=True):
+            by_row: list[Floats] = []
+            for own, (taken, (chain, of_folds, likelihoods)) in zip(left_out, running, strict=True):
+                by_row.append(likelihoods)
                 seconds.append(taken)
                 parts += [_Part(len(found), fold, part) for fold, part in zip(own, of_folds, strict=True)]
                 found.append(chain)
                 task.tell(len(found), chains, -float(chain.evidence[-1]))
         kept, parts = _agreeing(found, parts, problem, masks)
+        kept = _likely(kept, by_row, problem.weight)
+        # Parts of chains that are not kept say what they can of their fold, but nothing of new rows.
+        own_parts = [part for part in parts if part.chain in kept]
         for number, chain in enumerate(found):
             evidence_found = float(chain.evidence[-1]) if drawn else None
             share = 1.0 / len(kept) if number in kept else 0.0
             task.progress.record(f"chain {number + 1}", evidence_found, share, seconds[number])
         whole = [found[number] for number in kept]
         target = prepared.robust[0]
-        functions = Functions.of(found, kept, parts, chosen, target)
-        evidence = np.mean([chain.evidence for chain in whole], axis=0)
-        scales = np.mean([chain.noise_scales for chain in whole], axis=0) * float(target.scale)
+        functions = Functions.of(found, kept, own_parts, chosen, target)
+        # Some chains had settled earlier than others.
+        rounds = min(len(chain.evidence) for chain in whole)
+        evidence = np.mean([chain.evidence[-rounds:] for chain in whole], axis=0)
+        scales = np.mean([chain.noise_scales[-rounds:] for chain in whole], axis=0) * float(target.scale)
         model = FittedGaussianProcess(
             functions.mixed(functions.even_shares),
             encoding,
@@ -302,7 +319,7 @@ class GaussianProcess(Learner):
             prediction = np.mean([part.prediction for part in own_parts], axis=0)
             draws.append(FoldDraws(np.mean([part.weights for part in own_parts], axis=0), target.undo(prediction)))
         if seen is not task:
-            model, draws = _add_other_rows(model, draws, task, chosen, kept, parts)
+            model, draws = _add_other_rows(model, draws, task, chosen, found, kept, parts)
         return (model if task.groups is None else replace(model, out_of_fold=None)), draws, functions
 
     def _plan(self, rows: int) -> tuple[int, ChainSettings]:
@@ -310,8 +327,12 @@ class GaussianProcess(Learner):
         chains = (2 if many else 4) if self.chains == "auto" else check_integer("chains", self.chains, low=1)
         rounds = (16 if many else 40) if self.rounds == "auto" else check_integer("rounds", self.rounds, low=1)
         features = check_integer("features", self.features, low=1)
+        if self.most_rounds == "auto":
+            most = rounds if many else max(rounds, min(_TIMES_ROUNDS * rounds, _MOST_ROUNDS))
+        else:
+            most = check_integer("most_rounds", self.most_rounds, low=rounds)
         return chains, ChainSettings(
-            rounds, 10 if many else 20, 4, 300 if many else 200, -(-3 * features // 5), features
+            rounds, most, 10 if many else 20, 4, 300 if many else 200, -(-3 * features // 5), features
         )
 
     def _problem(self, task: Task, features: Floats, robust: tuple[Affine, CandidateSets]) -> ChainTask:
@@ -381,6 +402,24 @@ def _agreeing(
     return np.flatnonzero(of_chains >= least).tolist(), kept
 
 
+def _likely(kept: list[int], by_row: Sequence[Floats], weight: Floats) -> list[int]:
+    """Return the numbers of the chains that are no further behind the likeliest than chance would have it.
+
+    Where there is little noise, chains find the function or parts of it or not at all, and rows are far likelier around
+    those that have found more.
+    """
+    counted = np.count_nonzero(weight > _NOTHING)
+    best = max(kept, key=lambda number: float(np.average(by_row[number], weights=weight)))
+    likely = []
+    for number in kept:
+        behind = by_row[best] - by_row[number]
+        mean = float(np.average(behind, weights=weight))
+        error = float(np.sqrt(np.average((behind - mean) ** 2, weights=weight) / counted))
+        if mean <= max(_ERRORS_BEHIND * error, _FAR_BEHIND):
+            likely.append(number)
+    return likely
+
+
 def without_rows(chain: Chain) -> Chain:
     """Return what predicts, without what is known of each training row."""
     return replace(chain, weights=np.empty(0), out_of_fold=np.empty(0))
@@ -397,6 +436,7 @@ def _add_other_rows(
     draws: list[FoldDraws],
     task: Task,
     chosen: Rows,
+    chains: Sequence[Chain],
     kept: Sequence[int],
     parts: Sequence[_Part],
 ) -> tuple[FittedGaussianProcess, list[FoldDraws]]:
@@ -419,23 +459,24 @@ def _add_other_rows(
         weights[seen] = weights_of_chosen
         return weights, prediction
 
+    mixed = dict(zip(kept, model.chains, strict=True))
     numbers = sorted({*kept, *(part.chain for part in parts)})
 
-    def predict(place: int) -> Floats:
-        """Return what a function of the model says of the other rows, and the chain's functions without a fold."""
-        own = (part.found.coefficients for part in parts if part.chain == numbers[place])
-        several = np.column_stack([model.chains[place].coefficients, *own])
+    def predict(number: int) -> Floats:
+        """Return what a chain's functions without a fold say of the other rows, and last the model's, if it has one."""
+        chain = chains[number]
+        several = [part.found.coefficients for part in parts if part.chain == number]
+        several += [mixed[number].coefficients] if number in mixed else []
         # What is drawn from these is noisy anyway, and single precision is three times as fast.
-        return _by_blocks(lambda block: model.chains[place].predict_several(block, several, np.float32), rows)
+        return _by_blocks(lambda block: chain.predict_several(block, np.column_stack(several), np.float32), rows)
 
     with one_blas_thread():
-        found = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads")(
-            delayed(predict)(place) for place in range(len(numbers))
-        )
+        running = Parallel(n_jobs=thread_count(task.n_jobs), prefer="threads")(map(delayed(predict), numbers))
+    found = dict(zip(numbers, running, strict=True))
     of_folds: dict[int, list[Floats]] = {}
-    for number, predicted in zip(numbers, found, strict=True):
+    for number, predicted in found.items():
         own_parts = (part for part in parts if part.chain == number)
-        for part, column in zip(own_parts, predicted.T[1:], strict=True):
+        for part, column in zip(own_parts, predicted.T, strict=False):
             of_folds.setdefault(part.fold, []).append(column)
     target = model.target
     added = [
@@ -443,7 +484,7 @@ def _add_other_rows(
         for fold, own in enumerate(draws)
     ]
     assert model.out_of_fold is not None
-    whole = target.undo(np.mean([predicted[:, 0] for predicted in found], axis=0))
+    whole = target.undo(np.mean([found[number][:, -1] for number in kept], axis=0))
     weights, prediction = add(model.out_of_fold, whole, model.weights)
     return replace(model, out_of_fold=prediction, weights=weights), added
 
