@@ -196,7 +196,7 @@ _FEWEST_CONFIDENT = 200
 _STRETCH, _FALL, _GROWTH = 8, 0.08, 0.005
 # By how much more likely rows are around a function that has taken shape; and where this share of the labels is
 # certain, it has.
-_LEAP, _CERTAIN = 0.2, 0.7
+_LEAP, _CERTAIN = 0.1, 0.7
 # Added to the diagonal of the covariance between places, in shares of its mean.
 _JITTER = 1e-6
 

@@ -136,10 +136,11 @@ class Functions:
     def of(
         cls, chains: Sequence[Chain], kept: Sequence[int], parts: Sequence[_Part], rows: Rows, target: Affine
     ) -> Functions:
-        """Collect the functions of the chains that are kept and of the parts."""
+        """Collect the functions of the chains that are kept; what others find without a fold says nothing of new rows."""
         numbers = sorted(kept)
         found = [(chain, chains[chain].coefficients, chains[chain].out_of_fold) for chain in kept]
-        found += [(part.chain, part.found.coefficients, part.found.prediction) for part in parts]
+        own = (part for part in parts if part.chain in kept)
+        found += [(part.chain, part.found.coefficients, part.found.prediction) for part in own]
         of_chain, coefficients, predictions = zip(*found, strict=True)
         return cls(
             tuple(chains[number] for number in numbers),
@@ -291,15 +292,13 @@ class GaussianProcess(Learner):
                 task.tell(len(found), chains, -float(chain.evidence[-1]))
         kept, parts = _agreeing(found, parts, problem, masks)
         kept = _likely(kept, by_row, problem.weight)
-        # Parts of chains that are not kept say what they can of their fold, but nothing of new rows.
-        own_parts = [part for part in parts if part.chain in kept]
         for number, chain in enumerate(found):
             evidence_found = float(chain.evidence[-1]) if drawn else None
             share = 1.0 / len(kept) if number in kept else 0.0
             task.progress.record(f"chain {number + 1}", evidence_found, share, seconds[number])
         whole = [found[number] for number in kept]
         target = prepared.robust[0]
-        functions = Functions.of(found, kept, own_parts, chosen, target)
+        functions = Functions.of(found, kept, parts, chosen, target)
         # Some chains had settled earlier than others.
         rounds = min(len(chain.evidence) for chain in whole)
         evidence = np.mean([chain.evidence[-rounds:] for chain in whole], axis=0)
