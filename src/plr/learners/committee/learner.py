@@ -7,8 +7,9 @@ In order:
    their distribution suggests it, once more without the ranks of columns, which it otherwise sees beside their own
    scale. Another scale is gone on with only where it is ahead by more than chance. The process draws which candidate of
    each row is true, from what the labels drawn for all other rows predict for it; kernel and noise are learned between
-   sweeps. With many columns it is also fitted to those that a row's candidates depend on, alone or in pairs. What it
-   begins with knows nothing of the fold that it is judged on: for few rows the start is made again without each fold.
+   sweeps, for longer where the function may still take shape (`_Sampler.run`). With many columns it is also fitted to
+   those that a row's candidates depend on, alone or in pairs. What it begins with knows nothing of the fold that it is
+   judged on: for few rows the start is made again without each fold.
 3. Networks and boosted trees begin where the start does. One that is clearly behind on the first folds goes no further.
 4. The Gaussian process is fitted in full where the likeliest mixture of all members so far has ended, by the columns
    that the best function depends on and those that what it leaves depends on; once more on another scale or without

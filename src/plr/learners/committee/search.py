@@ -73,6 +73,8 @@ class Effort:
         Rounds of the trees where no labels are drawn, and where they are; how often they are fitted to all rows.
     from_start : bool
         Whether networks and trees begin where the start does, too.
+    patient : bool
+        Whether chains go on while a function may take shape.
     """
 
     explore_few: tuple[int, int]
@@ -83,10 +85,11 @@ class Effort:
     inner_refits: int
     last_fits: int
     from_start: bool = True
+    patient: bool = True
 
 
 EFFORTS = {
-    "low": Effort((1, 8), (1, 6), (2, 12), (1, 6), 2, 1, 1, False),
+    "low": Effort((1, 8), (1, 6), (2, 12), (1, 6), 2, 1, 1, False, False),
     "normal": Effort((2, 12), (2, 8), (4, 18), (2, 10), 4, 1, 3),
     "high": Effort((4, 24), (4, 16), (8, 40), (6, 24), 8, 3, 6),
 }
@@ -362,7 +365,7 @@ class Search:
     ) -> Candidate:
         began = time.monotonic()
         chains, rounds = size
-        learner = GaussianProcess(chains, rounds, ranks=view.ranks)
+        learner = GaussianProcess(chains, rounds, "auto" if self.effort.patient else rounds, ranks=view.ranks)
         if coarse:
             learner.set_params(features=_EXPLORED_FEATURES, most_rows=_EXPLORED_ROWS)
         task = replace(view.task, start=beginning.whole, seed=self._seed(), progress=progress)

@@ -33,8 +33,8 @@ Mask = NDArray[np.bool_]
 
 # Beyond this many rows a chain is shorter.
 _MANY = 2000
-# A chain goes on for up to so many times its rounds, and for so many in all.
-_TIMES_ROUNDS, _MOST_ROUNDS = 4, 80
+# A chain goes on for up to so many times its rounds, for so many in all, and while it has drawn no more rows than that.
+_TIMES_ROUNDS, _MOST_ROUNDS, _MOST_DRAWN = 4, 80, 40_000
 # A chain counts if it agrees with the start so well, compared with the chain that agrees best.
 _AGREEMENT = 0.75
 # A chain does not count if its rows are less likely than those of the likeliest chain by so much and so many standard
@@ -136,7 +136,7 @@ class Functions:
     def of(
         cls, chains: Sequence[Chain], kept: Sequence[int], parts: Sequence[_Part], rows: Rows, target: Affine
     ) -> Functions:
-        """Collect the functions of the chains that are kept; what others find without a fold says nothing of new rows."""
+        """Collect the functions of the chains that are kept, with all rows and without folds."""
         numbers = sorted(kept)
         found = [(chain, chains[chain].coefficients, chains[chain].out_of_fold) for chain in kept]
         own = (part for part in parts if part.chain in kept)
@@ -176,7 +176,7 @@ class GaussianProcess(Learner):
     and again, from what the labels drawn for all other rows predict for it; the kernel and the noise are learned
     from the labels drawn. As the function takes shape the noise narrows by itself, and a row never weighs its own
     candidates. Several such chains, begun differently, are averaged: where they disagree, the candidates have not
-    decided.
+    decided. Where some have found far more than others, those others do not count.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class GaussianProcess(Learner):
         How often the kernel is learned in each chain, at least. ``"auto"``: 40, and 16 above 2,000 rows.
     most_rounds : int or "auto", default="auto"
         A chain goes on for up to so many rounds while its noise falls or its rows become likelier. ``"auto"``: four
-        times ``rounds``, but no more than 80; above 2,000 rows just ``rounds``.
+        times ``rounds``, but no more than 80, and fewer above 500 rows; above 2,000 rows just ``rounds``.
     features : int, default=500
         Number of rows whose covariances the function is made of, at most. While labels are drawn it is three
         fifths of that.
@@ -327,7 +327,7 @@ class GaussianProcess(Learner):
         rounds = (16 if many else 40) if self.rounds == "auto" else check_integer("rounds", self.rounds, low=1)
         features = check_integer("features", self.features, low=1)
         if self.most_rounds == "auto":
-            most = rounds if many else max(rounds, min(_TIMES_ROUNDS * rounds, _MOST_ROUNDS))
+            most = rounds if many else max(rounds, min(_TIMES_ROUNDS * rounds, _MOST_ROUNDS, _MOST_DRAWN // rows))
         else:
             most = check_integer("most_rounds", self.most_rounds, low=rounds)
         return chains, ChainSettings(
