@@ -139,8 +139,7 @@ class Functions:
         """Collect the functions of the chains that are kept, with all rows and without folds."""
         numbers = sorted(kept)
         found = [(chain, chains[chain].coefficients, chains[chain].out_of_fold) for chain in kept]
-        own = (part for part in parts if part.chain in kept)
-        found += [(part.chain, part.found.coefficients, part.found.prediction) for part in own]
+        found += [(of.chain, of.found.coefficients, of.found.prediction) for of in parts if of.chain in kept]
         of_chain, coefficients, predictions = zip(*found, strict=True)
         return cls(
             tuple(chains[number] for number in numbers),
@@ -407,16 +406,13 @@ def _likely(kept: list[int], by_row: Sequence[Floats], weight: Floats) -> list[i
     Where there is little noise, chains find the function or parts of it or not at all, and rows are far likelier around
     those that have found more.
     """
-    counted = np.count_nonzero(weight > _NOTHING)
-    best = max(kept, key=lambda number: float(np.average(by_row[number], weights=weight)))
-    likely = []
-    for number in kept:
-        behind = by_row[best] - by_row[number]
-        mean = float(np.average(behind, weights=weight))
-        error = float(np.sqrt(np.average((behind - mean) ** 2, weights=weight) / counted))
-        if mean <= max(_ERRORS_BEHIND * error, _FAR_BEHIND):
-            likely.append(number)
-    return likely
+    rows = np.array(by_row)[kept]
+    mean = np.average(rows, axis=1, weights=weight)
+    behind = rows[mean.argmax()] - rows
+    mean = mean.max() - mean
+    variance = np.average((behind - mean[:, None]) ** 2, axis=1, weights=weight)
+    error = np.sqrt(variance / np.count_nonzero(weight > _NOTHING))
+    return list(np.array(kept)[mean <= np.maximum(_ERRORS_BEHIND * error, _FAR_BEHIND)])
 
 
 def without_rows(chain: Chain) -> Chain:
