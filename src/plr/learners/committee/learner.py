@@ -210,10 +210,10 @@ class Committee(Learner):
         # In a unit in which predictions can be squared.
         unit = float(search.views[0].scale.target.scale)
         rows = prepared.features[search.rows]
-        taken = [np.arange(rows.shape[1]) if member.columns is None else member.columns for member in members]
-        parts = column_parts(
-            lambda rows: _mix(members, shares, rows) / unit, rows, task.seed, np.unique(np.concatenate(taken))
-        )
+        taken = np.zeros(rows.shape[1], dtype=bool)
+        for member in members:
+            taken[slice(None) if member.columns is None else member.columns] = True
+        parts = column_parts(lambda rows: _mix(members, shares, rows) / unit, rows, task.seed, np.flatnonzero(taken))
         parts = prepared.encoding.sum_by_column(parts)
         report = leader.member.models[0].report
         if report.noise_scale.size:

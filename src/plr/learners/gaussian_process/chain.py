@@ -447,7 +447,7 @@ class _Labels:
     """Labels as they are drawn from what some of the rows say, or all; they begin with a start's weights."""
 
     def __init__(self, S: CandidateSets, start: Floats | None, seen: Mask | None, random: np.random.Generator) -> None:
-        self.S, self.seen = S, seen
+        self.seen = seen
         first, self.confidence = S.prior_or_uniform, None
         if start is not None:
             first = start**_SHARPENING
@@ -459,12 +459,8 @@ class _Labels:
         self.generator = random.integers(0, 2**63, 1).astype(np.uint64)
         self.densities = np.empty(int(S.sizes.max()))
         self.certainty = 0.0
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin to sum up anew: each candidate's probability, each row's mean label and log likelihood."""
-        self.shares, self.expected = np.zeros(self.S.values.size), np.zeros(len(self.S))
-        self.evidence = np.zeros(len(self.S))
+        # Sums over rounds: each candidate's probability, each row's mean label and log likelihood.
+        self.sums = np.zeros(S.values.size), np.zeros(len(S)), np.zeros(len(S))
 
 
 def _settled(noise: Sequence[float], evidence: Sequence[float]) -> bool:
@@ -495,7 +491,7 @@ class _Sampler:
         The kernel is learned with all rows in sight. It is a few numbers, and what they tell about the candidates of a
         fold has not shown in errors: those of held-out rows are as large as those of new ones.
         """
-        plan = self.plan
+        plan, S = self.plan, self.problem.S
         stretch = plan.rounds - 2 * plan.rounds // 3
         noise: list[float] = []
         evidence: list[float] = []
@@ -504,7 +500,8 @@ class _Sampler:
         for done in range(1, plan.most_rounds + 1):
             if (done - 1 - plan.rounds) % stretch == 0:
                 for part in self.parts:
-                    part.forget()
+                    for total in part.sums:
+                        total[:] = 0.0
             kernel, by_row = self._round(kernel, first=not noise)
             parameters.append(kernel.parameters)
             noise.append(kernel.noise)
@@ -513,9 +510,21 @@ class _Sampler:
             progress(done, max(plan.rounds, min(done + stretch, plan.most_rounds)) + 1)
             if done < plan.rounds or (done - plan.rounds) % stretch:
                 continue
-            if found is None or np.mean(evidence[-stretch:]) - np.mean(found[-2][-stretch:]) > _LEAP:
-                mean = Kernel(np.mean(parameters[-stretch:], axis=0))
-                found = mean, *self._drawn(stretch), noise.copy(), evidence.copy()
+            if found is None or np.mean(evidence[-stretch:]) - np.mean(found[-1][-stretch:]) > _LEAP:
+                labels, weights = [], []
+                for part in self.parts:
+                    shares, expected, by_row = part.sums
+                    total = row_sums(shares, S)[S.row_index]
+                    weights.append(np.where(total > 0, shares / np.where(total > 0, total, 1.0), S.prior_or_uniform))
+                    labels.append(expected / stretch)
+                found = (
+                    Kernel(np.mean(parameters[-stretch:], axis=0)),
+                    np.array(labels),
+                    np.array(weights),
+                    self.parts[0].sums[2] / stretch,
+                    noise.copy(),
+                    evidence.copy(),
+                )
             if self.parts[0].certainty > _CERTAIN or _settled(noise, evidence):
                 break
         assert found is not None
@@ -540,16 +549,6 @@ class _Sampler:
                 self._impute_uncertain(part, system, kernel, part.confidence)
             scores.append(self._draw_labels(part, system, kernel))
         return kernel, scores[0]
-
-    def _drawn(self, rounds: int) -> tuple[Floats, Floats, Floats]:
-        """Return labels, weights and the log likelihoods of rows, as they were in so many rounds on average."""
-        S = self.problem.S
-        labels, weights = [], []
-        for part in self.parts:
-            total = row_sums(part.shares, S)[S.row_index]
-            weights.append(np.where(total > 0, part.shares / np.where(total > 0, total, 1.0), S.prior_or_uniform))
-            labels.append(part.expected / rounds)
-        return np.array(labels), np.array(weights), self.parts[0].evidence / rounds
 
     def _impute_uncertain(self, part: _Labels, system: _System, kernel: Kernel, confidence: Floats) -> None:
         """Give rows that the start is least confident of the labels that the others predict, until they are drawn."""
@@ -602,9 +601,8 @@ class _Sampler:
             part.draws[:, kept_draws == done] = part.labels[:, None]
         kept = sweeps - first_kept
         part.certainty = float(np.average(np.maximum.reduceat(shares, S.offsets[:-1]), weights=problem.weight)) / kept
-        part.shares += shares / kept
-        part.expected += expected / kept
-        part.evidence += evidence / kept
+        for total, found in zip(part.sums, (shares, expected, evidence), strict=True):
+            total += found / kept
         return evidence / kept
 
 

@@ -299,15 +299,15 @@ class GaussianProcess(Learner):
         target = prepared.robust[0]
         functions = Functions.of(found, kept, parts, chosen, target)
         # Some chains had settled earlier than others.
-        rounds = min(len(chain.evidence) for chain in whole)
-        evidence = np.mean([chain.evidence[-rounds:] for chain in whole], axis=0)
-        scales = np.mean([chain.noise_scales[-rounds:] for chain in whole], axis=0) * float(target.scale)
+        rounds = min(map(len, [chain.evidence for chain in whole]))
+        traces = [(chain.evidence[-rounds:], chain.noise_scales[-rounds:]) for chain in whole]
+        evidence, scales = np.mean(traces, axis=0)
         model = FittedGaussianProcess(
             functions.mixed(functions.even_shares),
             encoding,
             target,
             np.mean([chain.weights for chain in whole], axis=0),
-            Report(rounds=len(evidence), loss=-evidence, noise_scale=scales),
+            Report(rounds=rounds, loss=-evidence, noise_scale=scales * float(target.scale)),
             drawn,
             target.undo(np.mean([chain.out_of_fold for chain in whole], axis=0)),
         )
