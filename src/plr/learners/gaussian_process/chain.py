@@ -100,7 +100,10 @@ class Kernel:
             factor = cholesky(total)
             solved = linalg.cho_solve((factor, True), Y, check_finite=False)
             value = 0.5 * np.vdot(Y, solved) / draws + np.log(np.diag(factor)).sum()
-            pull = _inverse(factor) - solved @ solved.T / draws
+            inverse, _ = linalg.lapack.dpotri(factor, lower=1)
+            # Above its diagonal are the zeros of the factor.
+            inverse += np.tril(inverse, -1).T
+            pull = inverse - solved @ solved.T / draws
             gradient = np.empty_like(parameters)
             # The sum over pairs of pull · slope · (difference of a column)², without an array per column.
             product = pull * slope
@@ -150,14 +153,6 @@ def cholesky(matrix: Floats) -> Floats:
         f"A covariance of the Gaussian process, of {len(matrix)} rows, is not positive definite, even with "
         f"{_MORE_JITTER[-1]:g} of its mean variance added as noise; look for extreme entries in X and in sample_weight."
     )
-
-
-def _inverse(factor: Floats) -> Floats:
-    """Return the inverse of the matrix that a lower Cholesky factor is of."""
-    inverse: Floats = linalg.lapack.dpotri(factor, lower=1)[0]
-    # Above its diagonal are the zeros of the factor.
-    inverse += np.tril(inverse, -1).T
-    return inverse
 
 
 def _distances(A: Floats, B: Floats, logarithms: Floats) -> Floats:
