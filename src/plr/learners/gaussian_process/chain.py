@@ -187,11 +187,11 @@ _DRAWS = 10
 _SHARPENING = 2.0
 # At least so many rows count as those that the start is most confident of.
 _FEWEST_CONFIDENT = 200
-# Rounds of a stretch, and changes of the noise variance's logarithm and of the evidence that count as none.
-_STRETCH, _FALL, _GROWTH = 8, 0.08, 0.005
-# By how much more likely rows are around a function that has taken shape; and where this share of the labels is
-# certain, it has.
-_LEAP, _CERTAIN = 0.1, 0.7
+# Rounds of a stretch, and by how much rows become likelier in one as long as a function may be taking shape.
+_STRETCH, _GROWTH = 8, 0.01
+# By how much likelier rows are around a function that has taken shape; and where this share of the labels is certain,
+# it has.
+_LEAP, _CERTAIN = 0.3, 0.7
 # Added to the diagonal of the covariance between places, in shares of its mean.
 _JITTER = 1e-6
 
@@ -458,13 +458,11 @@ class _Labels:
         self.sums = np.zeros(S.values.size), np.zeros(len(S)), np.zeros(len(S))
 
 
-def _settled(noise: Sequence[float], evidence: Sequence[float]) -> bool:
-    """Return whether noise no longer falls, nor evidence grows, from one stretch of rounds to the next."""
-    if len(noise) < 2 * _STRETCH:
+def _settled(evidence: Sequence[float]) -> bool:
+    """Return whether evidence no longer grows from one stretch of rounds to the next."""
+    if len(evidence) < 2 * _STRETCH:
         return False
-    before, now = slice(-2 * _STRETCH, -_STRETCH), slice(-_STRETCH, None)
-    fall = np.mean(np.log(noise[before])) - np.mean(np.log(noise[now]))
-    return bool(fall < _FALL and np.mean(evidence[now]) - np.mean(evidence[before]) < _GROWTH)
+    return bool(np.mean(evidence[-_STRETCH:]) - np.mean(evidence[-2 * _STRETCH : -_STRETCH]) < _GROWTH)
 
 
 class _Sampler:
@@ -520,7 +518,7 @@ class _Sampler:
                     noise.copy(),
                     evidence.copy(),
                 )
-            if self.parts[0].certainty > _CERTAIN or _settled(noise, evidence):
+            if self.parts[0].certainty > _CERTAIN or _settled(evidence):
                 break
         assert found is not None
         return found

@@ -184,8 +184,8 @@ class GaussianProcess(Learner):
     rounds : int or "auto", default="auto"
         How often the kernel is learned in each chain, at least. ``"auto"``: 40, and 16 above 2,000 rows.
     most_rounds : int or "auto", default="auto"
-        A chain goes on for up to so many rounds while its noise falls or its rows become likelier. ``"auto"``: four
-        times ``rounds``, but no more than 80, and fewer above 500 rows; above 2,000 rows just ``rounds``.
+        A chain goes on for up to so many rounds while its rows become likelier. ``"auto"``: four times ``rounds``, but
+        no more than 80, and fewer above 500 rows; above 2,000 rows just ``rounds``.
     features : int, default=500
         Number of rows whose covariances the function is made of, at most. While labels are drawn it is three
         fifths of that.
